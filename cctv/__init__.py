@@ -1,0 +1,1 @@
+"""cctv: does a video LLM see the accident, or does it say Yes to any plausible story?"""

@@ -1,0 +1,1 @@
+"""Video-text input: data set folders, decoding, preprocessing (numpy only)."""

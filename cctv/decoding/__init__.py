@@ -1,0 +1,1 @@
+"""Decoding: contrastive methods and the engine that runs them."""

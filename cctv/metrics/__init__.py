@@ -1,0 +1,1 @@
+"""Statistics of prediction rows: labels, quadruple metrics, intervals."""

@@ -1,0 +1,1 @@
+"""Runs: the phases of an evaluation, its rows and its manifest."""

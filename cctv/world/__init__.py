@@ -1,0 +1,1 @@
+"""The built-in traffic world: scenes with an exact counterfactual and a known cause."""

@@ -1,0 +1,1 @@
+"""Flax ports of video LLMs."""

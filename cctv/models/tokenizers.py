@@ -1,0 +1,103 @@
+"""Tokenizers read from a checkpoint folder's own files, without a network.
+
+A prompt is built from pieces: `Tokenizer.encode` for text, `Tokenizer.id` for control tokens. Text
+can therefore never smuggle a control token in, and control tokens are never spelled as text.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import tokenizers
+
+from cctv.data.errors import UserError
+
+
+class Tokenizer:
+    """Text to token ids and back. Made by `load`; `source` names it in errors."""
+
+    def __init__(self, backend: tokenizers.Tokenizer, *, source: str):
+        self._backend = backend
+        self._source = source
+        backend.no_padding()  # a saved tokenizer may carry a batch's padding and truncation
+        backend.no_truncation()
+        added = backend.get_added_tokens_decoder()
+        self._control = {token.content: index for index, token in added.items()}
+
+    def __len__(self) -> int:
+        """Number of tokens, the added ones included (a model's embedding may have more rows)."""
+        return self._backend.get_vocab_size(with_added_tokens=True)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of plain text, nothing added. UserError if the text contains a control token."""
+        found = [token for token in self._control if token in text]
+        if found:
+            token = min(found, key=lambda t: (text.index(t), -len(t)))
+            raise UserError(f"the text contains the control token {token!r}: remove it ({text!r})")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise UserError(f"the text is not valid Unicode: {text!r}") from None
+        return self._backend.encode(text, add_special_tokens=False).ids
+
+    def id(self, token: str) -> int:
+        """Id of one control token. UserError if the tokenizer has no such token."""
+        if token not in self._control:
+            raise UserError(f"{self._source}: the tokenizer has no token {token!r}")
+        return self._control[token]
+
+    def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:
+        """Text of token ids; tokens marked special (end of turn, …) are left out by default."""
+        return self._backend.decode([int(i) for i in ids], skip_special_tokens=skip_special)
+
+    def answer_ids(self) -> tuple[int, int]:
+        """(yes, no): the ids of "Yes" and "No" as they begin an answer. UserError if not single."""
+        return self._single("Yes"), self._single("No")
+
+    def _single(self, word: str) -> int:
+        ids = self.encode(word)
+        if len(ids) != 1:
+            raise UserError(f"{self._source}: {word!r} is {len(ids)} tokens here, not one")
+        return ids[0]
+
+
+def load(path: str | Path) -> Tokenizer:
+    """The tokenizer of a checkpoint folder: tokenizer.json, else what tokenizer_config.json names.
+
+    Raises FileNotFoundError without a folder or its files, UserError when they can't be read.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        raise FileNotFoundError(f"{path}: no such checkpoint folder")
+    fast = path / "tokenizer.json"
+    if fast.is_file():
+        return Tokenizer(_from_json(fast), source=str(path))
+    if not (path / "tokenizer_config.json").is_file():
+        raise FileNotFoundError(
+            f"{path}: no tokenizer.json or tokenizer_config.json; copy the tokenizer files there"
+        )
+    return Tokenizer(_from_config(path), source=str(path))
+
+
+def _from_json(path: Path) -> tokenizers.Tokenizer:
+    text = path.read_text(encoding="utf-8")
+    try:
+        return tokenizers.Tokenizer.from_str(text)
+    except Exception as error:  # noqa: BLE001 - the library raises the bare class, nothing narrower
+        raise UserError(f"{path}: not a tokenizer file ({error})") from None
+
+
+def _from_config(path: Path) -> tokenizers.Tokenizer:
+    from transformers import AutoTokenizer  # slow to import, and needed for such folders only
+
+    try:
+        slow = AutoTokenizer.from_pretrained(path, local_files_only=True)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UserError(f"{path}: the tokenizer files do not load ({_first_line(error)})") from None
+    backend = getattr(slow, "backend_tokenizer", None)
+    if backend is None:
+        raise UserError(f"{path}: {type(slow).__name__} has no fast form; save a tokenizer.json")
+    return backend
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

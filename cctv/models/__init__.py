@@ -1,1 +1,25 @@
-"""Flax ports of video LLMs."""
+"""Flax ports of video LLMs: one decoder, one tower a vision line, one file of glue a family.
+
+Axis letters used in every comment of this folder:
+
+    B batch          F frames           G temporal groups      P patches of a group
+    V visual tokens  T/S query/key len  N/K query/kv heads     H head dimension
+    D width          M mlp width        L layers               E DeepStack features
+
+A mask always means True = attend.
+"""
+
+import importlib
+from types import ModuleType
+
+from cctv.data.errors import UserError
+
+# Family name -> module with VARIANTS, Config, Model, from_hf, rules, TIED and encoder.
+MODELS = {"qwen3_vl": "cctv.models.qwen3_vl"}
+
+
+def get(family: str) -> ModuleType:
+    """The module of a family. UserError for an unknown name."""
+    if family not in MODELS:
+        raise UserError(f"model.family={family!r} is not one of {sorted(MODELS)}")
+    return importlib.import_module(MODELS[family])

@@ -1,0 +1,77 @@
+"""What a family gives the engine: a model of weights and a host-side encoder of its input."""
+
+from typing import NamedTuple, Protocol
+
+import jax
+import numpy as np
+
+from cctv.models.decoder import Cache, DecoderConfig
+
+
+class Prompt(NamedTuple):
+    """One question about one video, ready to be run. S tokens.
+
+    tokens int32[S]; positions int32[S, 3], the rotary position on each axis; visual int32[S], the
+    number of the video's visual token that replaces the embedding, -1 for text; next_position, the
+    rotary position of the first generated token.
+    """
+
+    tokens: np.ndarray
+    positions: np.ndarray
+    visual: np.ndarray
+    next_position: int
+
+
+class Encoder(Protocol):
+    """Host side of a family: processor, tokenizer, prompt. It holds no weights."""
+
+    answer_ids: tuple[int, int]
+    stop_ids: tuple[int, ...]
+
+    def load_clip(self, path):
+        """Reads a video in a worker process; the result is what the other methods take."""
+
+    def settings(self) -> dict:
+        """All that decides the input, for the manifest."""
+
+    def vision_inputs(self, clip) -> tuple[np.ndarray, ...]:
+        """Arrays with a leading axis of temporal groups, for `Model.encode_video`."""
+
+    def prompt(self, text: str, clip) -> Prompt:
+        """Token ids and positions of the whole prompt."""
+
+    def decode(self, ids) -> str:
+        """The answer text of generated ids."""
+
+
+class Model(Protocol):
+    """Device side of a family: a frozen pytree of weights with pure methods."""
+
+    decoder_config: DecoderConfig
+
+    def encode_video(self, inputs) -> jax.Array:
+        """float[G, V, 1 + E, D]: V visual tokens a group and their E DeepStack features."""
+
+    def __call__(
+        self,
+        tokens: jax.Array,
+        *,
+        positions: jax.Array,
+        visual: jax.Array,
+        features: jax.Array,
+        mask: jax.Array,
+        cache: Cache,
+        start: jax.Array | int,
+    ) -> tuple[jax.Array, Cache]:
+        """Hidden states float[B, T, D] of tokens int[B, T] and the cache with them written.
+
+        features: float[V', 1 + E, D], the table that `visual` int[B, T] points into (-1 = text).
+        """
+
+    def step(
+        self, token: jax.Array, *, positions: jax.Array, mask: jax.Array, cache: Cache, start
+    ) -> tuple[jax.Array, Cache]:
+        """The same for one generated token int[B, 1], which is always text."""
+
+    def logits(self, hidden: jax.Array) -> jax.Array:
+        """float32[…, vocabulary]."""

@@ -1,0 +1,175 @@
+"""One llama-like decoder for every family: a few config fields tell Qwen2, Qwen3, Llama apart.
+
+Layers are stacked and scanned, so that compile time does not grow with depth. The cache is an
+argument and a result; nothing here remembers a call.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from cctv.models.layers import (
+    Embed,
+    Linear,
+    RMSNorm,
+    attend,
+    rotary_frequencies,
+    rotate,
+    stack,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderConfig:
+    """Sizes of a decoder. `mrope_section` is the number of frequencies of (time, row, column)."""
+
+    vocab_size: int
+    width: int
+    mlp_dim: int
+    num_layers: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    rope_theta: float
+    norm_eps: float = 1e-6
+    qk_norm: bool = False
+    qkv_bias: bool = False
+    tie_embeddings: bool = False
+    mrope_section: tuple[int, ...] | None = None
+    mrope_interleaved: bool = False
+
+    def __post_init__(self):
+        if self.num_heads % self.num_kv_heads:
+            raise ValueError(f"{self.num_heads} heads can't share {self.num_kv_heads} kv heads")
+        if self.mrope_section and sum(self.mrope_section) != self.head_dim // 2:
+            raise ValueError(
+                f"mrope_section {self.mrope_section} must sum to head_dim/2 = {self.head_dim // 2}"
+            )
+
+    def rotary_axis(self) -> np.ndarray:
+        """int[H/2]: which position axis (0 time, 1 row, 2 column) turns each frequency.
+
+        Sections (3, 2, 2): interleaved (Qwen3-VL) T H W T H W T, chunked (Qwen2-VL) T T T H H W W.
+        """
+        axis = np.zeros(self.head_dim // 2, np.int32)
+        if self.mrope_section is None:
+            return axis
+        if not self.mrope_interleaved:
+            return np.repeat(np.arange(3, dtype=np.int32), self.mrope_section)
+        for i in (1, 2):
+            axis[i : 3 * self.mrope_section[i] : 3] = i
+        return axis
+
+
+class Cache(NamedTuple):
+    """Keys and values of every layer, float[L, B, S, K, H] each. S counts slots, not positions."""
+
+    k: jax.Array
+    v: jax.Array
+
+    @classmethod
+    def zeros(cls, config: DecoderConfig, *, batch: tuple[int, ...], slots: int, dtype):
+        """An empty cache. `batch` (…, B) may have leading axes, which come first in the shape."""
+        *lead, size = batch
+        shape = (*lead, config.num_layers, size, slots, config.num_kv_heads, config.head_dim)
+        return cls(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
+
+
+class Block(nnx.Module):
+    """Pre-norm attention and SwiGLU."""
+
+    def __init__(self, c: DecoderConfig, *, rngs: nnx.Rngs):
+        self.config = c
+        n, k = c.num_heads * c.head_dim, c.num_kv_heads * c.head_dim
+        self.attn_norm = RMSNorm(c.width, eps=c.norm_eps)
+        self.q = Linear(c.width, n, bias=c.qkv_bias, rngs=rngs)
+        self.k = Linear(c.width, k, bias=c.qkv_bias, rngs=rngs)
+        self.v = Linear(c.width, k, bias=c.qkv_bias, rngs=rngs)
+        self.o = Linear(n, c.width, bias=False, rngs=rngs)
+        self.q_norm = RMSNorm(c.head_dim, eps=c.norm_eps) if c.qk_norm else None
+        self.k_norm = RMSNorm(c.head_dim, eps=c.norm_eps) if c.qk_norm else None
+        self.mlp_norm = RMSNorm(c.width, eps=c.norm_eps)
+        self.gate = Linear(c.width, c.mlp_dim, bias=False, rngs=rngs)
+        self.up = Linear(c.width, c.mlp_dim, bias=False, rngs=rngs)
+        self.down = Linear(c.mlp_dim, c.width, bias=False, rngs=rngs)
+
+    def qkv(self, x: jax.Array, angles: jax.Array):
+        """Queries [B, T, N, H], keys and values [B, T, K, H], rotated."""
+        c, (b, t, _) = self.config, x.shape
+        y = self.attn_norm(x)
+        q = self.q(y).reshape(b, t, c.num_heads, c.head_dim)  # [B, T, N, H]
+        k = self.k(y).reshape(b, t, c.num_kv_heads, c.head_dim)  # [B, T, K, H]
+        v = self.v(y).reshape(b, t, c.num_kv_heads, c.head_dim)  # [B, T, K, H]
+        if c.qk_norm:
+            q, k = self.q_norm(q), self.k_norm(k)
+        return rotate(q, angles), rotate(k, angles), v
+
+    def finish(self, x: jax.Array, heads: jax.Array) -> jax.Array:
+        """Residual of the attention output [B, T, N, H], then the MLP."""
+        x = x + self.o(heads.reshape(*heads.shape[:2], -1))
+        y = self.mlp_norm(x)
+        return x + self.down(jax.nn.silu(self.gate(y)) * self.up(y))
+
+
+class Decoder(nnx.Module):
+    """Token embedding, scanned blocks, final norm and head."""
+
+    def __init__(self, c: DecoderConfig, *, rngs: nnx.Rngs):
+        self.config = c
+        self.embed = Embed(c.vocab_size, c.width, rngs=rngs)
+        self.layers = stack(lambda r: Block(c, rngs=r), c.num_layers, rngs=rngs)
+        self.norm = RMSNorm(c.width, eps=c.norm_eps)
+        self.head = None if c.tie_embeddings else Embed(c.vocab_size, c.width, rngs=rngs)
+
+    def __call__(
+        self,
+        x: jax.Array,
+        *,
+        positions: jax.Array,
+        mask: jax.Array,
+        cache: Cache,
+        start: jax.Array | int,
+        deepstack: jax.Array | None = None,
+    ) -> tuple[jax.Array, Cache]:
+        """Runs T tokens against a cache of S slots and writes them to slots start … start+T-1.
+
+        Args:
+          x: float[B, T, D], embedded tokens.
+          positions: int[B, T, 3], rotary position on each axis (a plain decoder reads axis 0).
+          mask: bool[B, T, S], True = attend, over the slots as they are after this call's write.
+          deepstack: float[E, B, T, D], feature e is added after layer e (arXiv 2406.04334).
+
+        Returns (float[B, T, D] after the final norm, the cache).
+        """
+        c = self.config
+        axis = jnp.asarray(c.rotary_axis())
+        frequencies = rotary_frequencies(c.head_dim, c.rope_theta)  # [H/2]
+        angles = positions.astype(jnp.float32)[..., axis] * frequencies  # [B, T, H/2]
+
+        def layer(carry, block_and_index):
+            (x, cache), (block, i) = carry, block_and_index
+            q, k, v = block.qkv(x, angles)
+            # Written in place: a cache given to scan as input and output would be held twice.
+            k_all = jax.lax.dynamic_update_slice(cache.k, k[None], (i, 0, start, 0, 0))
+            v_all = jax.lax.dynamic_update_slice(cache.v, v[None], (i, 0, start, 0, 0))
+            heads = attend(q, k_all[i], v_all[i], mask=mask)  # [B, T, N, H]
+            return (block.finish(x, heads), Cache(k_all, v_all)), None
+
+        first = 0 if deepstack is None else len(deepstack)
+        carry = (x, cache)
+        for i in range(first):
+            block = jax.tree.map(lambda w, i=i: w[i], self.layers)
+            (x, cache), _ = layer(carry, (block, i))
+            carry = (x + deepstack[i], cache)
+        rest = jax.tree.map(lambda w: w[first:], self.layers)
+        (x, cache), _ = jax.lax.scan(layer, carry, (rest, jnp.arange(first, c.num_layers)))
+        return self.norm(x), cache
+
+    def logits(self, x: jax.Array) -> jax.Array:
+        """float32[…, vocabulary] of hidden states float[…, D]."""
+        table = (self.embed if self.head is None else self.head).table[...]
+        return jnp.einsum("...d,vd->...v", x, table, preferred_element_type=jnp.float32)

@@ -1,0 +1,204 @@
+"""Strict conversion between Hugging Face safetensors folders and our stacked pytrees.
+
+A family lists `Rule`s. Loading reads the headers first and raises one error with every unknown,
+missing and wrong-shaped tensor before a byte of weights is read. Rules work in both directions, so
+a model of ours can be written as a folder that transformers opens.
+"""
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from cctv.data.errors import UserError
+
+INDEX = "model.safetensors.index.json"
+SINGLE = "model.safetensors"
+
+
+class ConversionError(UserError):
+    """A checkpoint that does not fit the model. `problems` has one entry a tensor."""
+
+    def __init__(self, path: Path, problems: Sequence[str]):
+        self.problems = tuple(problems)
+        shown = "; ".join(self.problems[:6])
+        more = f"; and {len(problems) - 6} more" if len(problems) > 6 else ""
+        super().__init__(f"{path}: {len(problems)} tensors do not fit the model: {shown}{more}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One tensor of the file, or one a layer where `key` has a `{}`, and where it goes in ours.
+
+    `kind` is "keep" (same array), "transpose" (torch Linear: [out, in] in the file) or "conv" (a
+    patch convolution [out, *kernel] that is a Linear over flattened patches; `kernel` its shape).
+    """
+
+    key: str
+    path: str
+    kind: str = "keep"
+    kernel: tuple[int, ...] = ()
+
+    def file_shape(self, ours: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape in the file of an array that has shape `ours` here (one layer)."""
+        if self.kind == "keep":
+            return ours
+        return (ours[1], *self.kernel) if self.kind == "conv" else ours[::-1]
+
+    def to_ours(self, array: np.ndarray) -> np.ndarray:
+        return array if self.kind == "keep" else array.reshape(array.shape[0], -1).T
+
+    def to_file(self, array: np.ndarray) -> np.ndarray:
+        return array if self.kind == "keep" else array.T.reshape(self.file_shape(array.shape))
+
+
+def linear(key: str, path: str, *, bias: bool) -> list[Rule]:
+    """The rules of a torch Linear."""
+    rules = [Rule(key=f"{key}.weight", path=f"{path}.kernel", kind="transpose")]
+    return [*rules, Rule(key=f"{key}.bias", path=f"{path}.bias")] if bias else rules
+
+
+def norm(key: str, path: str, *, bias: bool) -> list[Rule]:
+    """The rules of a norm with scale and, for a LayerNorm, bias."""
+    rules = [Rule(key=f"{key}.weight", path=f"{path}.scale")]
+    return [*rules, Rule(key=f"{key}.bias", path=f"{path}.bias")] if bias else rules
+
+
+def leaves(model: nnx.Module) -> dict[str, jax.Array]:
+    """{"decoder.layers.q.kernel": array, …} of a model or of its `nnx.eval_shape`."""
+    flat = jax.tree_util.tree_leaves_with_path(model)
+    return {_name(path): leaf for path, leaf in flat}
+
+
+def _name(path) -> str:
+    return ".".join(str(p).lstrip(".").strip("[]'") for p in path).removesuffix(".value")
+
+
+def parameter_count(model: nnx.Module) -> int:
+    """Number of scalars, from shapes alone."""
+    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(model))
+
+
+def _expand(rule: Rule, shape: tuple[int, ...]) -> list[tuple[str, int | None]]:
+    """(file key, layer or None) of every tensor that a rule covers."""
+    if "{}" not in rule.key:
+        return [(rule.key, None)]
+    return [(rule.key.format(i), i) for i in range(shape[0])]
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The safetensors files of a folder, sorted; UserError naming what is absent."""
+    index = folder / INDEX
+    if index.exists():
+        try:
+            names = set(json.loads(index.read_text())["weight_map"].values())
+        except (json.JSONDecodeError, KeyError, AttributeError, TypeError) as error:
+            raise UserError(f"{index}: not a safetensors index ({error!r})") from None
+        files = [folder / name for name in sorted(names)]
+        absent = [f.name for f in files if not f.is_file()]
+        if absent:
+            raise UserError(f"{folder}: the index names {len(absent)} absent files: {absent[:3]}")
+        return files
+    if not (folder / SINGLE).is_file():
+        raise UserError(f"{folder}: neither {SINGLE} nor {INDEX}; convert the checkpoint first")
+    return [folder / SINGLE]
+
+
+def digest(folder: Path) -> str:
+    """sha256 (hex) over the weight files and config.json of a checkpoint folder."""
+    total = hashlib.sha256()
+    for path in [*weight_files(folder), folder / "config.json"]:
+        with open(path, "rb") as file:
+            total.update(hashlib.file_digest(file, "sha256").digest())
+    return total.hexdigest()
+
+
+def _read_headers(files: Sequence[Path]) -> tuple[dict, list[str]]:
+    """{key: (open file, shape)} and the keys that stand in two files."""
+    found, twice = {}, []
+    for path in files:
+        try:
+            handle = safe_open(path, framework="np")
+        except (SafetensorError, OSError) as error:
+            raise UserError(f"{path}: not a readable safetensors file ({error})") from None
+        for key in sorted(handle.keys()):
+            if key in found:
+                twice.append(f"{key} stands in two files")
+            found[key] = (handle, tuple(handle.get_slice(key).get_shape()))
+    return found, twice
+
+
+def load(
+    folder: Path,
+    model: nnx.Module,
+    rules: Sequence[Rule],
+    *,
+    dtype: jnp.dtype,
+    tied: tuple[str, str] | None = None,
+) -> nnx.Module:
+    """Fills `model` (an `nnx.eval_shape` result) from a folder; every tensor must fit.
+
+    `tied` = (extra key, key it must equal): some files repeat a tied output head. Weights are read
+    tensor by tensor: at most one stacked parameter is on the host beside the result.
+    """
+    found, problems = _read_headers(weight_files(folder))
+    ours = leaves(model)
+    wanted = {}
+    for rule in rules:
+        shape = tuple(ours[rule.path].shape)
+        for key, layer in _expand(rule, shape):
+            wanted[key] = rule
+            expected = rule.file_shape(shape if layer is None else shape[1:])
+            if key not in found:
+                problems.append(f"{key} is missing")
+            elif found[key][1] != expected:
+                problems.append(f"{key} is {found[key][1]}, expected {expected}")
+    unruled = set(ours) - {rule.path for rule in rules}
+    if unruled:
+        raise AssertionError(f"parameters without a rule: {sorted(unruled)}")
+    extra = set(found) - set(wanted)
+    if tied and tied[0] in extra and tied[1] in found:
+        extra.remove(tied[0])
+        a, b = (found[key][0].get_tensor(key) for key in tied)
+        if not np.array_equal(a, b):
+            problems.append(f"{tied[0]} differs from {tied[1]}, but the config says they are tied")
+    problems += [f"{key} is unknown" for key in sorted(extra, key=_natural)]
+    if problems:
+        raise ConversionError(folder, problems)
+
+    def fill(path, leaf):
+        rule = next(r for r in rules if r.path == _name(path))
+        keys = _expand(rule, leaf.shape)
+        array = np.empty(leaf.shape, dtype)
+        for key, layer in keys:
+            value = rule.to_ours(found[key][0].get_tensor(key))
+            array[... if layer is None else layer] = value
+        return jnp.asarray(array)
+
+    return jax.tree_util.tree_map_with_path(fill, model)
+
+
+def save(folder: Path, model: nnx.Module, rules: Sequence[Rule]) -> None:
+    """Writes the weights of `model` as one safetensors file in the family's published layout."""
+    ours = leaves(model)
+    tensors = {}
+    for rule in rules:
+        array = np.asarray(ours[rule.path])
+        for key, layer in _expand(rule, array.shape):
+            value = rule.to_file(array if layer is None else array[layer])
+            tensors[key] = np.ascontiguousarray(value)
+    save_file(tensors, folder / SINGLE, metadata={"format": "pt"})
+
+
+def _natural(key: str) -> list:
+    return [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", key)]

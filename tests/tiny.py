@@ -1,0 +1,76 @@
+"""Random checkpoints in the real Hugging Face layout, made by transformers itself."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
+
+VIDEO_PAD, VISION_START, VISION_END, YES, NO, STOP = 291, 292, 293, 7, 9, 294
+
+
+def qwen3_vl_config(**top) -> Qwen3VLConfig:
+    """Four layers in each tower, odd sizes, DeepStack not at the first layers."""
+    return Qwen3VLConfig(
+        text_config=dict(
+            vocab_size=300,
+            hidden_size=64,
+            intermediate_size=96,
+            num_hidden_layers=5,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            head_dim=24,
+            rope_parameters=dict(
+                rope_type="default",
+                rope_theta=5e6,
+                mrope_section=[6, 3, 3],
+                mrope_interleaved=True,
+            ),
+        ),
+        vision_config=dict(
+            depth=5,
+            hidden_size=48,
+            intermediate_size=80,
+            num_heads=3,
+            out_hidden_size=64,
+            num_position_embeddings=49,
+            deepstack_visual_indexes=[0, 2, 3],
+        ),
+        **(
+            dict(
+                tie_word_embeddings=False,
+                image_token_id=290,
+                video_token_id=VIDEO_PAD,
+                vision_start_token_id=VISION_START,
+                vision_end_token_id=VISION_END,
+            )
+            | top
+        ),
+    )
+
+
+def perturb(model: torch.nn.Module, *, seed: int = 0) -> None:
+    """Adds noise to every parameter: zeros and ones hide missing biases and scales."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.08 * torch.randn(parameter.shape, generator=generator)
+
+
+def qwen3_vl(folder: Path, *, seed: int = 0, shard: str = "5GB", **top):
+    """Writes a checkpoint; returns the eager fp32 torch model that was written."""
+    torch.manual_seed(seed)
+    model = Qwen3VLForConditionalGeneration(qwen3_vl_config(**top)).eval()
+    perturb(model, seed=seed)
+    model.save_pretrained(folder, max_shard_size=shard)
+    return Qwen3VLForConditionalGeneration.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager"
+    ).eval()
+
+
+def prompt_tokens(rng: np.random.Generator, *, groups: int, per_group: int, text: int):
+    """int32[S]: per group three text tokens and a vision block, then `text` tokens."""
+    ids = [1]
+    for _ in range(groups):
+        ids += [*rng.integers(10, 280, 3), VISION_START, *[VIDEO_PAD] * per_group, VISION_END]
+    return np.array([*ids, *rng.integers(10, 280, text)], np.int32)

@@ -11,19 +11,23 @@ import base64
 import importlib.util
 import json
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-SPECIAL = (
-    "<|endoftext|> <|im_start|> <|im_end|> <|object_ref_start|> <|object_ref_end|> <|box_start|> "
-    "<|box_end|> <|quad_start|> <|quad_end|> <|vision_start|> <|vision_end|> <|vision_pad|> "
-    "<|image_pad|> <|video_pad|>"
-).split()  # ids 151643 to 151656
-NOT_SPECIAL = (
-    "<tool_call> </tool_call> <|fim_prefix|> <|fim_middle|> <|fim_suffix|> <|fim_pad|> "
-    "<|repo_name|> <|file_sep|> <tool_response> </tool_response> <think> </think>"
-).split()  # ids 151657 to 151668: added, but shown when decoding
+# ids 151643 to 151656
+SPECIAL = [
+    *("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|object_ref_start|>", "<|object_ref_end|>"),
+    *("<|box_start|>", "<|box_end|>", "<|quad_start|>", "<|quad_end|>"),
+    *("<|vision_start|>", "<|vision_end|>", "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>"),
+]
+# ids 151657 to 151668: added, but shown when decoding
+NOT_SPECIAL = [
+    *("<tool_call>", "</tool_call>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>"),
+    *("<|fim_pad|>", "<|repo_name|>", "<|file_sep|>", "<tool_response>", "</tool_response>"),
+    *("<think>", "</think>"),
+]
 # How Qwen2 and later cut text into words before merging (single digits, contractions, ...).
 WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -52,7 +56,7 @@ def last_merge(token: bytes, ranks: dict[bytes, int]) -> tuple[bytes, bytes]:
     limit = ranks[token]
     parts = [token[i : i + 1] for i in range(len(token))]
     while len(parts) > 2:
-        pairs = [ranks.get(a + b, limit) for a, b in zip(parts, parts[1:])]
+        pairs = [ranks.get(a + b, limit) for a, b in pairwise(parts)]
         best = min(pairs)
         assert best < limit, f"no merge leads to {token!r}"
         i = pairs.index(best)

@@ -128,13 +128,13 @@ class QwenVideoProcessor:
         num_frames = max(num_frames, pair)
         if min(height, width) < 1:
             raise UserError(f"a frame of {width}x{height} pixels cannot be resized")
-        if min(height, width) < factor:
-            scale = max(factor / height, factor / width)
-            height, width = int(height * scale), int(width * scale)
         if max(height, width) / min(height, width) > MAX_ASPECT_RATIO:
             raise UserError(
                 f"a frame of {width}x{height} pixels has an aspect ratio over {MAX_ASPECT_RATIO}"
             )
+        if min(height, width) < factor:
+            scale = max(factor / height, factor / width)
+            height, width = int(height * scale), int(width * scale)
         new_height, new_width = (round(side / factor) * factor for side in (height, width))
         volume = round(num_frames / pair) * pair * new_height * new_width
         if volume > self.max_pixels:

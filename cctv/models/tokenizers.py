@@ -11,6 +11,11 @@ import tokenizers
 
 from cctv.data.errors import UserError
 
+OLDER_FILES = (
+    ("tokenizer_config.json", "vocab.json", "merges.txt"),
+    ("tokenizer_config.json", "tokenizer.model"),
+)
+
 
 class Tokenizer:
     """Text to token ids and back. Made by `load`; `source` names it in errors."""
@@ -61,7 +66,7 @@ class Tokenizer:
 
 
 def load(path: str | Path) -> Tokenizer:
-    """The tokenizer of a checkpoint folder: tokenizer.json, else what tokenizer_config.json names.
+    """The tokenizer of a checkpoint folder: tokenizer.json, or the older files beside a config.
 
     Raises FileNotFoundError without a folder or its files, UserError when they can't be read.
     """
@@ -71,11 +76,13 @@ def load(path: str | Path) -> Tokenizer:
     fast = path / "tokenizer.json"
     if fast.is_file():
         return Tokenizer(_from_json(fast), source=str(path))
-    if not (path / "tokenizer_config.json").is_file():
-        raise FileNotFoundError(
-            f"{path}: no tokenizer.json or tokenizer_config.json; copy the tokenizer files there"
-        )
-    return Tokenizer(_from_config(path), source=str(path))
+    # Checked here because transformers makes an empty tokenizer out of a config alone.
+    if any(all((path / name).is_file() for name in names) for names in OLDER_FILES):
+        return Tokenizer(_from_config(path), source=str(path))
+    raise FileNotFoundError(
+        f"{path}: no tokenizer.json (nor tokenizer_config.json with vocab.json and merges.txt, or"
+        " with tokenizer.model); copy the checkpoint's tokenizer files there"
+    )
 
 
 def _from_json(path: Path) -> tokenizers.Tokenizer:

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
-VIDEO_PAD, VISION_START, VISION_END, YES, NO, STOP = 291, 292, 293, 7, 9, 294
+VIDEO_PAD, VISION_START, VISION_END, YES, NO = 291, 292, 293, 7, 9
+STOP = 999  # not a token, so that answers run to their full length
 
 
 def qwen3_vl_config(**top) -> Qwen3VLConfig:

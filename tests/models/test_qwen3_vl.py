@@ -34,9 +34,7 @@ def pair(tmp_path_factory):
 def load(folder, dtype=jnp.float32):
     config = qwen3_vl.from_hf(folder)
     abstract = nnx.eval_shape(lambda: qwen3_vl.Model(config, rngs=nnx.Rngs(0)))
-    return weights.load(
-        folder, abstract, qwen3_vl.rules(config), dtype=dtype, tied=qwen3_vl.TIED
-    )
+    return weights.load(folder, abstract, qwen3_vl.rules(config), dtype=dtype, tied=qwen3_vl.TIED)
 
 
 def pixels(rng, groups_, rows, columns):
@@ -93,7 +91,9 @@ def torch_inputs(tokens, videos):
     return dict(
         input_ids=torch.tensor(tokens[None]).long(),
         mm_token_type_ids=torch.tensor((tokens == tiny.VIDEO_PAD)[None] * 2).int(),
-        pixel_values_videos=torch.tensor(np.concatenate([p.reshape(-1, 1536) for p, _, _ in videos])),
+        pixel_values_videos=torch.tensor(
+            np.concatenate([p.reshape(-1, 1536) for p, _, _ in videos])
+        ),
         video_grid_thw=grid,
     )
 
@@ -142,7 +142,7 @@ def test_logits_match(pair, groups_, rows, columns):
 
 
 def test_positions_match(pair):
-    theirs, ours = pair
+    theirs, _ = pair
     rng = np.random.default_rng(0)
     for groups_, rows, columns in [(3, 4, 6), (1, 2, 2), (2, 2, 10)]:
         tokens = tiny.prompt_tokens(rng, groups=groups_, per_group=rows * columns // 4, text=5)

@@ -75,12 +75,13 @@ def norm(key: str, path: str, *, bias: bool) -> list[Rule]:
 
 
 def leaves(model: nnx.Module) -> dict[str, jax.Array]:
-    """{"decoder.layers.q.kernel": array, …} of a model or of its `nnx.eval_shape`."""
+    """{dotted path: array} of a model or of its `nnx.eval_shape`."""
     flat = jax.tree_util.tree_leaves_with_path(model)
-    return {_name(path): leaf for path, leaf in flat}
+    return {path_name(path): leaf for path, leaf in flat}
 
 
-def _name(path) -> str:
+def path_name(path) -> str:
+    """The dotted form, decoder.layers.q.kernel, of a key path of jax.tree_util."""
     return ".".join(str(p).lstrip(".").strip("[]'") for p in path).removesuffix(".value")
 
 
@@ -177,7 +178,7 @@ def load(
         raise ConversionError(folder, problems)
 
     def fill(path, leaf):
-        rule = next(r for r in rules if r.path == _name(path))
+        rule = next(r for r in rules if r.path == path_name(path))
         keys = _expand(rule, leaf.shape)
         array = np.empty(leaf.shape, dtype)
         for key, layer in keys:

@@ -1,0 +1,121 @@
+"""The strict converter: what does not fit is listed, all of it, before a weight is read."""
+
+import json
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tiny
+from flax import nnx
+from safetensors.numpy import load_file, save_file
+
+from cctv.data.errors import UserError
+from cctv.models import qwen3_vl, weights
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checkpoint")
+    tiny.qwen3_vl(folder, tie_word_embeddings=True)
+    return folder
+
+
+@pytest.fixture
+def edit(source, tmp_path):
+    """A copy of the checkpoint whose tensors a test changes; returns what loading it raises."""
+
+    def run(change):
+        tensors = load_file(source / "model.safetensors")
+        change(tensors)
+        save_file(tensors, tmp_path / "model.safetensors")
+        (tmp_path / "config.json").write_bytes((source / "config.json").read_bytes())
+        return load(tmp_path)
+
+    return run
+
+
+def load(folder):
+    config = qwen3_vl.from_hf(folder)
+    abstract = nnx.eval_shape(lambda: qwen3_vl.Model(config, rngs=nnx.Rngs(0)))
+    return weights.load(
+        folder, abstract, qwen3_vl.rules(config), dtype=jnp.float32, tied=qwen3_vl.TIED
+    )
+
+
+KEY = "model.language_model.layers.1.mlp.up_proj.weight"
+
+
+def test_missing_extra_and_wrong_shape_are_one_error(edit):
+    def change(t):
+        del t[KEY]
+        t["model.visual.merger.norm.bias"] = np.zeros(7, np.float32)
+        t["model.language_model.layers.5.mlp.up_proj.weight"] = np.zeros((2, 2), np.float32)
+        t["surprise"] = np.zeros(1, np.float32)
+
+    with pytest.raises(weights.ConversionError) as error:
+        edit(change)
+    text = str(error.value)
+    assert "\n" not in text
+    assert len(error.value.problems) == 4
+    assert f"{KEY} is missing" in text
+    assert "model.visual.merger.norm.bias is (7,), expected (48,)" in text
+    assert "layers.5.mlp.up_proj.weight is unknown" in text
+    assert "surprise is unknown" in text
+
+
+def test_a_transposed_tensor_is_seen(edit):
+    with pytest.raises(weights.ConversionError, match="expected"):
+        edit(lambda t: t.update({KEY: np.ascontiguousarray(t[KEY].T)}))
+
+
+def test_a_repeated_tied_head_is_accepted_when_equal(edit):
+    table = "model.language_model.embed_tokens.weight"
+    edit(lambda t: t.update({"lm_head.weight": t[table].copy()}))
+    with pytest.raises(weights.ConversionError, match="tied"):
+        edit(lambda t: t.update({"lm_head.weight": t[table] + 1}))
+
+
+def test_every_tensor_reaches_its_own_place(source):
+    """A tensor swapped for another of the same shape would pass a shape check."""
+    model = load(source)
+    tensors = load_file(source / "model.safetensors")
+    ours = weights.leaves(model)
+    up = np.asarray(ours["decoder.layers.up.kernel"])
+    np.testing.assert_array_equal(up[1], tensors[KEY].T)
+    assert sum(a.size for a in tensors.values()) == weights.parameter_count(model)
+
+
+def test_folder_without_weights(tmp_path, source):
+    with pytest.raises(UserError, match=r"neither model\.safetensors"):
+        weights.weight_files(tmp_path)
+    (tmp_path / weights.INDEX).write_text(json.dumps({"weight_map": {"a": "x.safetensors"}}))
+    with pytest.raises(UserError, match="absent files"):
+        weights.weight_files(tmp_path)
+    (tmp_path / weights.INDEX).write_text("{")
+    with pytest.raises(UserError, match="not a safetensors index"):
+        weights.weight_files(tmp_path)
+
+
+def test_truncated_file(source, tmp_path):
+    data = (source / "model.safetensors").read_bytes()
+    (tmp_path / "model.safetensors").write_bytes(data[: len(data) // 2])
+    (tmp_path / "config.json").write_bytes((source / "config.json").read_bytes())
+    with pytest.raises(UserError, match="not a readable safetensors file"):
+        load(tmp_path)
+
+
+def test_two_files_with_one_tensor(source, tmp_path):
+    tensors = load_file(source / "model.safetensors")
+    save_file(tensors, tmp_path / "a.safetensors")
+    save_file({KEY: tensors[KEY]}, tmp_path / "b.safetensors")
+    index = {"weight_map": {k: "a.safetensors" for k in tensors} | {KEY: "b.safetensors"}}
+    (tmp_path / weights.INDEX).write_text(json.dumps(index))
+    (tmp_path / "config.json").write_bytes((source / "config.json").read_bytes())
+    with pytest.raises(weights.ConversionError, match="two files"):
+        load(tmp_path)
+
+
+def test_digest_follows_the_weights(source, tmp_path, edit):
+    before = weights.digest(source)
+    edit(lambda t: t[KEY].__iadd__(1e-3))
+    assert weights.digest(source) == before != weights.digest(tmp_path)

@@ -20,6 +20,7 @@ CELLS = (
     ("negative", "negative"),
 )
 PATTERNS = np.indices((3, 3, 3, 3)).reshape(4, 81).T  # [P, 4], the value of each cell
+GOLD_PATTERN = 27  # Yes, No, No, No
 
 # Metrics in the order they are written; all in percent but `mcc`.
 KEYS = (

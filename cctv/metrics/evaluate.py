@@ -1,0 +1,225 @@
+"""From prediction rows to metrics.json: every system, its intervals, and the comparisons."""
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from cctv.metrics import bootstrap, quadruples
+
+METHODS = ("base", "vcd", "tcd", "c_tcd")  # in the order systems are listed
+NEAR_TIE = 1e-3  # margins below it may flip with the hardware
+_LABELS = {0: quadruples.NO, 1: quadruples.YES, None: quadruples.UNPARSED}
+_FAILED = ("video_missing", "video_error", "not_finite")
+# Enough digits for every test and few enough that float64 sums agree between machines.
+_DECIMALS = 10
+
+System = tuple[str, str, str, float]  # (model, run, method, alpha)
+Questions = Mapping[str, Sequence[tuple[str, str]]]  # scene_id -> (pair_id, category) of its pairs
+
+
+class Evaluation(NamedTuple):
+    """`metrics` is what metrics.json holds; the rest, by system name, is for reports."""
+
+    metrics: dict
+    # [{"scene_id", "pair_id", "cells": [{"video", "question", "reason"}]}], the reason of a cell
+    # being its failed status, or "no row".
+    incomplete: dict[str, list[dict]]
+    near_ties: dict[str, int | None]  # rows with |margin| < NEAR_TIE; None where no row has one
+
+
+class _Answers(NamedTuple):
+    """One system's answers. N pairs in the order of the annotations sorted by scene and pair."""
+
+    cells: np.ndarray  # int[N, 4], values of quadruples; 0 where incomplete
+    complete: np.ndarray  # bool[N]
+    incomplete: list[dict]
+
+
+class _Pairs(NamedTuple):
+    """The annotated pairs, sorted: what every system is laid out on."""
+
+    index: dict[tuple[str, str], int]  # (scene_id, pair_id) -> n
+    scene: np.ndarray  # int[N], rank of the scene
+    category: np.ndarray  # int[N]
+    categories: list[str]
+    n_scenes: int
+
+
+def system_name(system: System) -> str:
+    """ "model|run|method|alpha", alpha as Python and JSON write a float (1.0)."""
+    model, run, method, alpha = system
+    return f"{model}|{run}|{method}|{float(alpha)}"
+
+
+def evaluate(
+    rows: Iterable[Mapping], questions: Questions, *, replicates: int = 2000, seed: int = 0
+) -> Evaluation:
+    """All statistics of sound prediction rows (protocol section 3), a pure function of them.
+
+    Every annotated pair counts for every system: one that lacks an answer in any cell is
+    incomplete, listed, and lowers the coverage. ValueError for rows of scenes or pairs that are not
+    annotated, for two rows of one cell, and for replicates < 1.
+    """
+    if replicates < 1:
+        raise ValueError(f"replicates must be at least 1, got {replicates}")
+    pairs = _lay_out(questions)
+    by_system = _group(rows, pairs)
+    draw = functools.cache(functools.partial(_draw, replicates=replicates, seed=seed))
+    answers = {system: _answers(by_system[system], pairs) for system in by_system}
+    systems = [_system(s, by_system[s], answers[s], pairs, draw) for s in by_system]
+    comparisons = [
+        comparison
+        for system in by_system
+        if system[2] != "base" and (base := (*system[:2], "base", 0.0)) in by_system
+        for comparison in _compare(system, base, answers, pairs, draw)
+    ]
+    metrics = {
+        "systems": systems,
+        "comparisons": comparisons,
+        "bootstrap": {"replicates": replicates, "seed": seed, "unit": "scene"},
+    }
+    return Evaluation(
+        metrics=metrics,
+        incomplete={system_name(s): answers[s].incomplete for s in by_system},
+        near_ties={system_name(s): _near_ties(by_system[s].values()) for s in by_system},
+    )
+
+
+def _draw(n_scenes: int, *, replicates: int, seed: int) -> np.ndarray:
+    return bootstrap.draw_weights(n_scenes, replicates=replicates, seed=seed)
+
+
+def _lay_out(questions: Questions) -> _Pairs:
+    scenes = sorted(questions)
+    places = sorted(
+        (rank, pair_id, category)
+        for rank, scene_id in enumerate(scenes)
+        for pair_id, category in questions[scene_id]
+    )
+    index = {(scenes[rank], pair_id): n for n, (rank, pair_id, _) in enumerate(places)}
+    if len(index) != len(places):
+        raise ValueError("the annotations hold a pair_id twice in a scene")
+    categories = sorted({category for _, _, category in places})
+    return _Pairs(
+        index=index,
+        scene=np.array([rank for rank, _, _ in places], np.int64),
+        category=np.array([categories.index(c) for _, _, c in places], np.int64),
+        categories=categories,
+        n_scenes=len(scenes),
+    )
+
+
+def _group(rows: Iterable[Mapping], pairs: _Pairs) -> dict[System, dict[tuple, Mapping]]:
+    """Rows by system (sorted) and (n, cell)."""
+    cell_of = {cell: i for i, cell in enumerate(quadruples.CELLS)}
+    found: dict[System, dict[tuple, Mapping]] = {}
+    unknown = []
+    for row in rows:
+        name = (row["scene_id"], row["pair_id"])
+        if name not in pairs.index:
+            unknown.append(name)
+            continue
+        system = (row["model"], row["run"], row["method"], float(row["alpha"]))
+        place = (pairs.index[name], cell_of[row["video"], row["question"]])
+        if found.setdefault(system, {}).setdefault(place, row) is not row:
+            cell = f"{row['video']} video, {row['question']} question"
+            raise ValueError(f"two rows of {system_name(system)}, pair {name}, {cell}")
+    if unknown:
+        scene_id, pair_id = unknown[0]
+        raise ValueError(
+            f"{len(unknown)} rows belong to no annotated pair, first scene {scene_id!r} pair "
+            f"{pair_id!r}: are these the annotations that the predictions were made from?"
+        )
+    order = sorted(found, key=lambda s: (s[0], s[1], METHODS.index(s[2]), s[3]))
+    return {system: found[system] for system in order}
+
+
+def _answers(rows: Mapping[tuple, Mapping], pairs: _Pairs) -> _Answers:
+    cells = np.zeros((len(pairs.index), 4), np.int64)
+    complete = np.ones(len(pairs.index), bool)
+    incomplete = []
+    for (scene_id, pair_id), n in pairs.index.items():
+        lacking = []
+        for i, (video, question) in enumerate(quadruples.CELLS):
+            row = rows.get((n, i))
+            if row is None or row["status"] in _FAILED:
+                reason = "no row" if row is None else row["status"]
+                lacking.append({"video": video, "question": question, "reason": reason})
+            else:
+                cells[n, i] = _LABELS[row["label"]]
+        if lacking:
+            complete[n] = False
+            incomplete.append({"scene_id": scene_id, "pair_id": pair_id, "cells": lacking})
+    return _Answers(cells, complete, incomplete)
+
+
+def _histograms(answers: _Answers, pairs: _Pairs, chosen: np.ndarray) -> np.ndarray:
+    """int32[1 + categories, S, P]: all chosen pairs (bool[N]), then each category's, over the S
+    scenes that have a chosen pair."""
+    scenes, scene = np.unique(pairs.scene[chosen], return_inverse=True)
+    patterns = quadruples.pattern(answers.cells[chosen])
+    category = pairs.category[chosen]
+    groups = [np.ones(len(scene), bool)] + [category == c for c in range(len(pairs.categories))]
+    return np.stack([quadruples.histograms(scene[g], patterns[g], len(scenes)) for g in groups])
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else round(float(value), _DECIMALS) + 0.0  # no minus zero
+
+
+def _entries(intervals: Mapping[str, bootstrap.Interval], group: int) -> dict:
+    return {
+        key: {name: _number(field[group]) for name, field in found._asdict().items()}
+        | {"n_undefined": int(found.n_undefined[group])}
+        for key, found in intervals.items()
+    }
+
+
+def _system(system: System, rows: Mapping, answers: _Answers, pairs: _Pairs, draw) -> dict:
+    """One entry of "systems". n_scenes and n_pairs are the annotated ones, n_unparsed counts all
+    rows of the system; everything else is over the complete pairs."""
+    histograms = _histograms(answers, pairs, answers.complete)
+    intervals = bootstrap.intervals(histograms, draw(histograms.shape[1]))
+    pooled = histograms[0].sum(0)
+    n_pairs, n_complete = len(pairs.index), int(answers.complete.sum())
+    model, run, method, alpha = system
+    n_failed = n_complete - int(pooled[quadruples.GOLD_PATTERN])
+    n_unparsed = sum(row["status"] == "unparsed" for row in rows.values())
+    return {
+        "model": model,
+        "run": run,
+        "method": method,
+        "alpha": alpha,
+        "n_scenes": pairs.n_scenes,
+        "n_pairs": n_pairs,
+        "n_failed": n_failed,
+        "n_unparsed": n_unparsed,
+        "n_incomplete": n_pairs - n_complete,
+        "coverage": _number(100 * n_complete / n_pairs),
+        "metrics": _entries(intervals, 0),
+        "by_category": {c: _entries(intervals, 1 + i) for i, c in enumerate(pairs.categories)},
+        "card": {key: _number(value) for key, value in quadruples.card(pooled).items()},
+    }
+
+
+def _compare(
+    a: System, b: System, answers: Mapping[System, _Answers], pairs: _Pairs, draw
+) -> list[dict]:
+    """Entries of "comparisons": a - b for every metric, paired on the pairs complete in both."""
+    both = answers[a].complete & answers[b].complete
+    one, two = (_histograms(answers[s], pairs, both)[0] for s in (a, b))
+    found = bootstrap.differences(one, two, draw(len(one)))
+    names = {"a": system_name(a), "b": system_name(b)}
+    return [
+        names
+        | {"metric": key, "difference": _number(interval.value)}
+        | {"low": _number(interval.low), "high": _number(interval.high)}
+        for key, interval in found.items()
+    ]
+
+
+def _near_ties(rows: Iterable[Mapping]) -> int | None:
+    margins = [row["margin"] for row in rows if row.get("margin") is not None]
+    return sum(abs(m) < NEAR_TIE for m in margins) if margins else None

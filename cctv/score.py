@@ -1,0 +1,44 @@
+"""Recomputes all statistics from prediction rows alone: no model, no videos, no accelerator.
+
+    python -m cctv.score --annotations=SCENES.jsonl|DIR --predictions=FILE|GLOB
+        [--output=metrics.json] [--replicates=2000] [--seed=0]
+
+Rows that another program wrote need scene_id, pair_id, video, question and an answer or a label.
+Prints the tables; --output also writes metrics.json. A quadruple that lacks an answer is listed and
+lowers the coverage.
+"""
+
+from absl import flags
+
+from cctv import cli
+from cctv.data import schema
+from cctv.data.errors import UserError
+from cctv.metrics import evaluate
+from cctv.reports import tables
+from cctv.runs import rows
+
+ANNOTATIONS = flags.DEFINE_string("annotations", None, "scenes.jsonl, or the folder that has it.")
+PREDICTIONS = flags.DEFINE_string("predictions", None, "A file of rows, a glob, or a run folder.")
+OUTPUT = flags.DEFINE_string("output", None, "Where to write metrics.json.")
+REPLICATES = flags.DEFINE_integer("replicates", 2000, "Bootstrap replicates.", lower_bound=1)
+SEED = flags.DEFINE_integer("seed", 0, "Seed of the bootstrap.", lower_bound=0)
+
+
+def main(argv: list[str]) -> None:
+    cli.no_more(argv)
+    for flag in (ANNOTATIONS, PREDICTIONS):
+        if not flag.value:
+            raise UserError(f"--{flag.name} is needed (--help)")
+    dataset = schema.load(ANNOTATIONS.value)
+    predictions = rows.merge(PREDICTIONS.value)
+    if not predictions:
+        raise UserError(f"{PREDICTIONS.value}: no prediction rows")
+    questions = {s.scene_id: [(q.pair_id, q.category) for q in s.questions] for s in dataset.scenes}
+    found = evaluate.evaluate(predictions, questions, replicates=REPLICATES.value, seed=SEED.value)
+    if OUTPUT.value:
+        rows.write_json(OUTPUT.value, found.metrics)
+    print(tables.as_text(tables.sections(*found)), end="")
+
+
+if __name__ == "__main__":
+    cli.run(main, usage=__doc__)

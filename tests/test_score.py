@@ -1,0 +1,146 @@
+"""The command that recomputes everything from rows alone."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cctv.data.schema import CELLS
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Annotations without videos, and rows of another program: ids, cell and answer."""
+    scenes, rows = [], []
+    for i in range(4):
+        scenes.append(
+            {"scene_id": f"s{i}", "source": "x", "view": "driving", "anomaly_type": "rear_end"}
+            | {"videos": {"positive": f"{i}p.mp4", "negative": f"{i}n.mp4"}, "metadata": {}}
+            | {
+                "questions": [
+                    {
+                        "pair_id": f"s{i}-{k}",
+                        "category": "event",
+                        "positive": "A?",
+                        "negative": "B?",
+                    }
+                    for k in range(2)
+                ]
+            }
+        )
+        for k in range(2):
+            for j, (video, question) in enumerate(CELLS):
+                answer = "Yes." if j == 0 and i else "no, not at all"
+                rows.append(
+                    {"scene_id": f"s{i}", "pair_id": f"s{i}-{k}", "video": video}
+                    | {"question": question, "answer": answer}
+                )
+    write(tmp_path / "scenes.jsonl", scenes)
+    write(tmp_path / "rows.jsonl", rows)
+    return tmp_path
+
+
+def write(path, items):
+    path.write_text("".join(json.dumps(item) + "\n" for item in items))
+
+
+def score(folder, *more, annotations=None, predictions=None):
+    command = [sys.executable, "-m", "cctv.score"]
+    command += [f"--annotations={annotations or folder}"]
+    command += [f"--predictions={predictions or folder / 'rows.jsonl'}", *more]
+    env = os.environ | {"JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=env)
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_tables_and_metrics_from_foreign_rows_without_videos(folder):
+    out = folder / "metrics.json"
+    done = score(folder, f"--output={out}", "--replicates=100", "--seed=3")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "QuadAcc" in done.stdout
+    assert "unknown base" in done.stdout
+    metrics = json.loads(out.read_text())
+    assert metrics["bootstrap"] == {"replicates": 100, "seed": 3, "unit": "scene"}
+    (system,) = metrics["systems"]
+    assert (system["model"], system["run"], system["method"], system["alpha"]) == (
+        "unknown",
+        "",
+        "base",
+        0,
+    )
+    assert system["metrics"]["quad_acc"]["value"] == 75
+    before = out.read_bytes()
+    lines = (folder / "rows.jsonl").read_text().splitlines(keepends=True)
+    (folder / "b-1.jsonl").write_text("".join(lines[20:]))
+    (folder / "b-2.jsonl").write_text("".join(reversed(lines[:20])))
+    done = score(
+        folder,
+        *(f"--output={out}", "--replicates=100", "--seed=3"),
+        annotations=folder / "scenes.jsonl",
+        predictions=folder / "b-*.jsonl",
+    )
+    assert done.returncode == 0
+    assert out.read_bytes() == before
+
+
+def test_lacking_quadruples_show_as_coverage_row_5(folder):
+    lines = (folder / "rows.jsonl").read_text().splitlines(keepends=True)
+    (folder / "rows.jsonl").write_text("".join(lines[4:]))
+    done = score(folder, "--replicates=10")
+    assert done.returncode == 0
+    assert "87.50 %" in done.stdout
+    assert "s0 s0-0: (v+, q+) no row" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("rows.jsonl", "", "rows.jsonl: no prediction rows"),
+        ("rows.jsonl", "{}\n", "rows.jsonl:1: scene_id must be a text"),
+        ("scenes.jsonl", "{}\n", "scenes.jsonl:1: "),
+        ("scenes.jsonl", None, "scenes.jsonl"),
+        ("rows.jsonl", None, "no prediction file matches"),
+        (
+            "rows.jsonl",
+            '{"scene_id":"z","pair_id":"p","video":"positive","question":"positive","label":1}\n',
+            "1 rows belong to no annotated pair, first scene 'z'",
+        ),
+    ],
+)
+def test_wrong_input_is_one_line(folder, name, text, words):
+    path = folder / name
+    path.unlink() if text is None else path.write_text(text)
+    done = score(folder)
+    assert done.returncode in (1, 2)
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize(
+    "flag", ["--replicates=0", "--seed=x", "--sed=1", "extra", "--predictions="]
+)
+def test_wrong_use_is_one_line(folder, flag):
+    done = score(folder, flag)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_output_that_cannot_be_written_is_one_line(folder):
+    done = score(folder, f"--output={folder}/no/metrics.json", "--replicates=10")
+    assert done.returncode == 1
+    assert "can't write" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_help(folder):
+    done = score(folder, "--help")
+    assert done.returncode == 0
+    assert "--replicates" in done.stdout
+    assert "no model, no videos" in done.stdout

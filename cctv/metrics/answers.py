@@ -5,7 +5,8 @@ import unicodedata
 
 # Full-width ASCII, the ideographic space and the CJK stop and comma. Not NFKC: that also turns the
 # numero sign into "No". Zero-width characters go (a byte-order mark before the first word).
-_FORMS = {c: c - 0xFEE0 for c in range(0xFF01, 0xFF5F)} | {0x3000: " ", 0x3002: ".", 0x3001: ","}
+_FORMS = {c: c - 0xFEE0 for c in range(0xFF01, 0xFF5F)}
+_FORMS |= {0x3000: " ", 0x3002: ".", 0x3001: ",", 0xFF61: ".", 0xFF64: ","}
 _INVISIBLE = dict.fromkeys([*range(0x200B, 0x2010), 0x2060, 0xFEFF])
 _MARKS = dict.fromkeys(map(ord, "*_`~\"'“”„‟‘’‚‛«»‹›"))  # markdown and quotes
 _LINE_MARKS = re.compile(r"^[^\S\n]*[>#]+", re.MULTILINE)  # block quotes and headings

@@ -11,7 +11,7 @@ from cctv.metrics import bootstrap, quadruples
 METHODS = ("base", "vcd", "tcd", "c_tcd")  # in the order systems are listed
 NEAR_TIE = 1e-3  # margins below it may flip with the hardware
 _LABELS = {0: quadruples.NO, 1: quadruples.YES, None: quadruples.UNPARSED}
-_FAILED = ("video_missing", "video_error", "not_finite")
+FAILED = ("video_missing", "video_error", "not_finite")  # statuses of cells that could not be run
 # Enough digits for every test and few enough that float64 sums agree between machines.
 _DECIMALS = 10
 
@@ -144,7 +144,7 @@ def _answers(rows: Mapping[tuple, Mapping], pairs: _Pairs) -> _Answers:
         lacking = []
         for i, (video, question) in enumerate(quadruples.CELLS):
             row = rows.get((n, i))
-            if row is None or row["status"] in _FAILED:
+            if row is None or row["status"] in FAILED:
                 reason = "no row" if row is None else row["status"]
                 lacking.append({"video": video, "question": question, "reason": reason})
             else:

@@ -50,7 +50,12 @@ def name_of(system: Mapping) -> str:
 def label_of(name: str) -> str:
     """How a table calls the system of a name: `model method`, the run and α where there are any."""
     model, run, method, alpha = name.rsplit("|", 3)
-    parts = [model, f"[{run}]" if run else "", method, "" if method == "base" else f"α={alpha}"]
+    parts = [
+        model,
+        f"[{run}]" if run else "",
+        method,
+        "" if method == "base" else f"α={float(alpha):g}",
+    ]
     return " ".join(part for part in parts if part)
 
 

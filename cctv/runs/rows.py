@@ -15,6 +15,7 @@ import numpy as np
 
 from cctv.data.errors import UserError
 from cctv.metrics.answers import parse_answer
+from cctv.metrics.evaluate import FAILED, METHODS
 
 FIELDS = (
     "scene_id",
@@ -38,8 +39,6 @@ FIELDS = (
     "n_prompt_tokens",
     "n_answer_tokens",
 )
-METHODS = ("base", "vcd", "tcd", "c_tcd")
-FAILED = ("video_missing", "video_error", "not_finite")
 STATUSES = ("ok", "unparsed", *FAILED)
 _SIDES = ("positive", "negative")
 _LABELS = {"yes": 1, "no": 0, None: None}

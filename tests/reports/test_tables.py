@@ -38,7 +38,7 @@ def test_main_table_has_the_papers_columns_and_the_yes_rate():
         "system Contr@q+ Reject@q- Overall Contr@v+ Reject@v- Overall "
         "BaAcc MCCScore QuadAcc yes rate"
     )
-    assert [row[0] for row in main.rows] == ["m_1 base", "m_1 c_tcd α=1.0"]
+    assert [row[0] for row in main.rows] == ["m_1 base", "m_1 c_tcd α=1"]
     entry = metrics["systems"][1]["metrics"]["quad_acc"]
     assert main.rows[1][9] == f"{entry['mean']:.2f} ± {entry['half_width']:.2f}"
 
@@ -71,7 +71,7 @@ def test_notes_name_the_pairing_the_yes_rate_and_a_missing_base():
 def test_differences_stand_beside_a_contrastive_system():
     parts = sections(rows_of() + rows_of("c_tcd", alpha=1.0) + rows_of("vcd", alpha=1.0, always=0))
     table = by_title(parts, "Paired differences")
-    assert [row[0] for row in table.rows] == ["m_1 vcd α=1.0 − base", "m_1 c_tcd α=1.0 − base"]
+    assert [row[0] for row in table.rows] == ["m_1 vcd α=1 − base", "m_1 c_tcd α=1 − base"]
     assert set(table.rows[1][1:]) == {"+0.00 [+0.00, +0.00]"}
     assert not [part for part in sections(rows_of()) if part.title.startswith("Paired")]
 

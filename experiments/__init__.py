@@ -1,0 +1,1 @@
+"""What was measured and reproduced, one folder a table, ablation or benchmark."""

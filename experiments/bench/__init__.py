@@ -1,0 +1,1 @@
+"""Measurements of speed: one module each, `python -m experiments.bench.NAME` prints JSON."""

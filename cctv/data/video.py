@@ -1,16 +1,231 @@
 """Reading and writing videos: `probe`, `read_frames` and `write`.
 
 A file's packet index (presentation times of all packets, without decoding) decides how many frames
-there are and when they are shown; what headers say is never used.
+there are and when they are shown; what headers say is never used. All of this runs in the calling
+process: `cctv.data.pool` adds worker processes and a time limit.
+
+Why not decord, where it is installed: version 0.6.0 gives neighbouring frames without a word on
+h264 and hevc with open GOPs (the default of x265) or intra refresh, which a packet index doesn't
+show, and damaged frames as if they were valid; and it takes twice the processor time of PyAV.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import NamedTuple
 
 import av
 import numpy as np
+from av.stream import Disposition
+
+from cctv.data.errors import UserError
+
+_MP4 = "mov,mp4,m4a,3gp,3g2,mj2"  # what FFmpeg calls the family of mp4
+
+
+class VideoDecodeError(UserError):
+    """A file that can't be read as a video; its text is one line that names the file."""
+
+    def __init__(self, path: str | Path, reason: str):
+        super().__init__(str(path), reason)
+        self.path, self.reason = str(path), reason
+
+    def __str__(self):
+        return f"{self.path}: {self.reason}"
+
+
+class VideoMissingError(VideoDecodeError, FileNotFoundError):
+    """There is no such file."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class VideoInfo:
+    """What `probe` finds.
+
+    `times`: float64[F], seconds from 0, strictly increasing. `fps` is (F-1) / (last - first), of a
+    single frame the header's (1 if that says nothing). Width and height are as displayed;
+    `rotation` (0, 90, 180 or 270 degrees counter-clockwise) leads from the stored frame to that.
+    """
+
+    num_frames: int
+    times: np.ndarray
+    fps: float
+    width: int
+    height: int
+    codec: str
+    rotation: int
+
+
+def probe(path: str | Path) -> VideoInfo:
+    """Frame times from the packet index and the displayed size; decodes the first frame only.
+
+    VideoDecodeError, or VideoMissingError (a FileNotFoundError too), names the file.
+    """
+    with _opened(path) as (container, stream):
+        index = _scan(path, container, stream)
+        _, first = next(_frames(path, container, stream, index, [0]))
+        times = (index.pts - index.pts[0]) * float(stream.time_base)
+        rate = float(stream.average_rate or 1)
+        codec = stream.codec_context.codec.canonical_name
+    times.flags.writeable = False
+    count = len(times)
+    return VideoInfo(
+        num_frames=count,
+        times=times,
+        fps=float((count - 1) / times[-1]) if count > 1 else rate,
+        height=_image(first).shape[0],
+        width=_image(first).shape[1],
+        codec=codec,
+        rotation=90 * _turns(first),
+    )
+
+
+def read_frames(path: str | Path, indices: Sequence[int]) -> np.ndarray:
+    """The frames with these indices, uint8[len(indices), H, W, 3]: RGB, rotated for display.
+
+    Any order, repeats allowed. Memory is that of the result and a few frames, whatever the length.
+    ValueError for an index out of range, VideoDecodeError or VideoMissingError for the file.
+    """
+    asked = [int(i) for i in indices]
+    with _opened(path) as (container, stream):
+        index = _scan(path, container, stream)
+        count = len(index.pts)
+        for i in asked:
+            if not 0 <= i < count:
+                raise ValueError(f"{path}: frame {i} is out of range, the video has {count} frames")
+        _, first = next(_frames(path, container, stream, index, [0]))
+        shape = _image(first).shape
+        frames = np.empty((len(asked), *shape), np.uint8)
+        places: dict[int, list[int]] = {}
+        for place, i in enumerate(asked):
+            places.setdefault(i, []).append(place)
+        for i, frame in _frames(path, container, stream, index, sorted(places)):
+            image = _image(frame)
+            if image.shape != shape:
+                raise VideoDecodeError(path, f"frame {i} has another size than the first")
+            frames[places[i]] = image
+    return frames
+
+
+class _Index(NamedTuple):
+    """The packets of a stream: sorted pts of the frames shown, sorted pts of all keyframes."""
+
+    pts: np.ndarray
+    keys: np.ndarray
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[tuple[av.container.InputContainer, av.VideoStream]]:
+    """The container and its video stream; what FFmpeg raises inside is a VideoDecodeError."""
+    path = Path(path)
+    if not path.exists():
+        raise VideoMissingError(path, "no such video file")
+    if not path.is_file():
+        raise VideoDecodeError(path, "not a regular file")
+    if not path.stat().st_size:
+        raise VideoDecodeError(path, "an empty file (0 bytes)")
+    try:
+        with av.open(str(path), metadata_errors="ignore") as container:
+            videos = [s for s in container.streams.video if not _is_cover(s)]
+            if not videos:
+                raise VideoDecodeError(path, "has no video stream (audio only, or cut off)")
+            # Without this, damaged frames are patched up from their neighbours and look valid.
+            videos[0].codec_context.options = {"err_detect": "explode"}
+            yield container, videos[0]
+    except (av.FFmpegError, PermissionError) as error:
+        raise VideoDecodeError(path, f"can't be decoded ({error.strerror})") from error
+
+
+def _is_cover(stream: av.VideoStream) -> bool:
+    return bool(stream.disposition & Disposition.attached_pic)
+
+
+def _scan(path: str | Path, container, stream) -> _Index:
+    """Reads all packets of the stream, decoding none."""
+    shown, keys = set(), set()
+    count, name = 0, container.format.name
+    trimmed = cut_off = False
+    for packet in container.demux(stream):
+        if packet.pts is None:
+            continue
+        if not packet.size:  # nothing new to show, which an mp4 doesn't say this way
+            cut_off |= name == _MP4
+            continue
+        count += 1
+        # A packet that ends before it should; in a transport stream only a lost piece on the way.
+        cut_off |= packet.is_corrupt and name != "mpegts"
+        trimmed |= packet.is_discard
+        if packet.is_keyframe:
+            keys.add(packet.pts)
+        if not packet.is_discard:
+            shown.add(packet.pts)
+    if cut_off or (name == _MP4 and not trimmed and count < len(stream.index_entries)):
+        raise VideoDecodeError(path, f"is cut off or damaged: it has data of {count} frames only")
+    # What is shown before the first keyframe (a recording cut anywhere) can't be decoded.
+    start = min(keys, default=0)
+    pts = np.array(sorted(p for p in shown if p >= start), np.int64)
+    if not len(pts) or not keys:
+        raise VideoDecodeError(path, "has no frames with time stamps; convert it to mp4")
+    return _Index(pts, np.array(sorted(keys), np.int64))
+
+
+def _frames(path, container, stream, index: _Index, wanted: Sequence[int]):
+    """Yields (i, av.VideoFrame) of each wanted index (sorted, unique), not always in order.
+
+    Seeks to the keyframe at or before it and decodes until its time; what is not found that way is
+    looked for in one pass from the start. VideoDecodeError names the first index that isn't there.
+    """
+    missed = []
+    decoder, position = None, None  # position: the time of the last frame found, None when unknown
+    for i in wanted:
+        pts = index.pts[i]
+        key = index.keys[np.searchsorted(index.keys, pts, side="right") - 1]
+        found = None
+        try:
+            if position is None or key > position:
+                container.seek(int(key), stream=stream)
+                decoder = container.decode(stream)
+            found = next((f for f in decoder if f.pts is not None and f.pts >= pts), None)
+        except av.FFmpegError:
+            pass  # the pass from the start finds the frame or gives the reason
+        if found is None or found.pts != pts or found.is_corrupt:
+            missed.append(i)
+            position = None
+        else:
+            position = pts
+            yield i, found
+    if missed:
+        yield from _sequential(path, index, missed)
+
+
+def _sequential(path, index: _Index, missed: list[int]):
+    """As `_frames`, by decoding everything from the start."""
+    missing = {int(index.pts[i]): i for i in missed}
+    reason = "is not there"
+    try:
+        with _opened(path) as (container, stream):
+            for frame in container.decode(stream):
+                if frame.pts in missing and not frame.is_corrupt:
+                    yield missing.pop(frame.pts), frame
+                    if not missing:
+                        return
+    except VideoDecodeError as error:
+        reason = error.reason
+    i, count = min(missing.values()), len(index.pts)
+    raise VideoDecodeError(path, f"frame {i} of {count} {reason}; cut off or damaged?")
+
+
+def _image(frame: av.VideoFrame) -> np.ndarray:
+    """uint8[H, W, 3] as displayed."""
+    return np.rot90(frame.to_ndarray(format="rgb24"), _turns(frame))
+
+
+def _turns(frame: av.VideoFrame) -> int:
+    return frame.rotation // 90 % 4  # FFmpeg gives -180 .. 180, counter-clockwise
+
 
 # Constant QP without look-ahead, macroblock tree, scene cuts or B-frames: what a frame is coded to
 # depends on the frames before it alone, so two videos that begin alike also decode alike. One
@@ -38,6 +253,8 @@ def write(path: str | Path, frames: Iterable[np.ndarray], *, fps: float | Fracti
     try:
         _encode(temporary, frames, rate=rate, name=path)
         temporary.replace(path)
+    except av.FFmpegError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -67,15 +67,18 @@ def probe(path: str | Path) -> VideoInfo:
     with _opened(path) as (container, stream):
         index = _scan(path, container, stream)
         _, first = next(_frames(path, container, stream, index, [0]))
-        times = (index.pts - index.pts[0]) * float(stream.time_base)
-        rate = float(stream.average_rate or 1)
+        base, rate = stream.time_base, stream.average_rate or 1
         codec = stream.codec_context.codec.canonical_name
+    ticks = index.pts - index.pts[0]
+    times = ticks * base.numerator / base.denominator
     times.flags.writeable = False
     count = len(times)
+    if count > 1:
+        rate = (count - 1) / (int(ticks[-1]) * base)  # exact until the last step
     return VideoInfo(
         num_frames=count,
         times=times,
-        fps=float((count - 1) / times[-1]) if count > 1 else rate,
+        fps=float(rate),
         height=_image(first).shape[0],
         width=_image(first).shape[1],
         codec=codec,

@@ -44,6 +44,7 @@ def encode(path, codec, *, count=COUNT, size=(WIDTH, HEIGHT), pixels="yuv420p", 
         stream = out.add_stream(codec, rate=RATE, options=more.get("options", {}))
         stream.width, stream.height = size
         stream.pix_fmt = pixels
+        stream.codec_context.thread_count = 1  # encoders give other bytes with more
         if times:
             stream.codec_context.time_base = base
         sound = out.add_stream("aac", rate=8000, layout="mono") if more.get("audio") else None

@@ -11,7 +11,7 @@ COMMANDS = {p.stem for p in (ROOT / "cctv").glob("*.py")} - {"__init__", "cli"}
 
 # What each folder may import of cctv (itself always), and which third-party packages.
 ALLOWED = {
-    "data": (set(), {"numpy", "av", "decord", "PIL", "pebble", "absl"}),
+    "data": (set(), {"numpy", "av", "decord", "PIL", "pebble", "absl", "tqdm"}),
     "world": ({"data"}, {"numpy", "cv2", "PIL", "av", "tqdm", "absl"}),
     "metrics": (set(), {"numpy", "jax"}),
     "models": (
@@ -25,6 +25,7 @@ ALLOWED = {
             "tokenizers",
             "transformers",
             "huggingface_hub",
+            "httpx",
         },
     ),
     "decoding": ({"models"}, {"numpy", "jax", "flax"}),

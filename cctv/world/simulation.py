@@ -84,7 +84,12 @@ def _boxes(actor: Actor, times: Array) -> Array:
 def _first_contact(world: World) -> Contact | None:
     first = None
     for i, j in combinations(world.actors, 2):
-        hits = np.flatnonzero(geometry.overlap(world.boxes[i.id], world.boxes[j.id]))
+        a, b = world.boxes[i.id], world.boxes[j.id]
+        # Only instants at which the circles around the two boxes meet: most pairs never do.
+        apart = a[:, 0] + a[:, 2] - b[:, 0] - b[:, 2]  # [T, 2] twice the way between the centres
+        reach = i.size.length + i.size.width + j.size.length + j.size.width
+        near = np.flatnonzero((apart * apart).sum(-1) <= reach * reach)
+        hits = near[geometry.overlap(a[near], b[near])]
         if hits.size and (first is None or hits[0] < first[0]):
             first = (hits[0], i, j)
     if first is None:

@@ -27,7 +27,7 @@ def get_config(arg: str = "") -> ConfigDict:
 
     config.data = ConfigDict()
     config.data.path = ""  # empty: the built-in world below, made once and cached
-    config.data.world = ConfigDict(dict(scenes=6, seed=0, size=(320, 180)))
+    config.data.world = ConfigDict(dict(scenes=4, seed=0, size=(320, 180)))
     config.data.workers = 2
     config.data.timeout = 60.0
 
@@ -43,7 +43,7 @@ def get_config(arg: str = "") -> ConfigDict:
     config.video.fps = 2.0
     config.video.num_frames = config_dict.placeholder(int)
     config.video.min_frames = 4
-    config.video.max_frames = 768
+    config.video.max_frames = 8  # fewer than published: this is a demonstration
     config.video.min_pixels = 4096
     config.video.max_pixels = 25165824
 

@@ -212,29 +212,39 @@ def resize(frames: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     )
 
 
-def load_video(path: str | Path, processor: QwenVideoProcessor) -> Clip:
-    """Reads, samples and resizes one video file, in this process; made for a pool of workers.
-
-    Raises FileNotFoundError, VideoDecodeError, or UserError naming the file.
-    """
+def measure(path: str | Path, processor: QwenVideoProcessor) -> Clip:
+    """What `load_video` would give, from the container alone: no pixels (frames is [F, H, W, 0]),
+    no digest. Raises what it raises."""
     info = video.probe(path)
     indices = processor.sample(info.num_frames, info.fps)
     try:
-        size = processor.smart_resize(len(indices), info.height, info.width)
+        height, width = processor.smart_resize(len(indices), info.height, info.width)
     except UserError as error:
-        raise UserError(f"{path}: {error}") from None
-    step = max(1, MAX_RAW_BYTES // (3 * info.height * info.width))
-    chunks = [indices[i : i + step] for i in range(0, len(indices), step)]
-    frames = np.concatenate([resize(video.read_frames(path, c), size) for c in chunks])
-    with open(path, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        raise video.VideoDecodeError(path, str(error)) from None
+    frames = np.empty((len(indices), height, width, 0), np.uint8)
     return Clip(
         frames=frames,
         grid=processor.grid(frames),
         times=processor.time_stamps(info.times[indices]),
         indices=tuple(indices.tolist()),
-        digest=digest,
+        digest="",
     )
+
+
+def load_video(path: str | Path, processor: QwenVideoProcessor) -> Clip:
+    """Reads, samples and resizes one video file, in this process; made for a pool of workers.
+
+    Raises VideoDecodeError (VideoMissingError where there is no file), its text naming the file.
+    """
+    empty = measure(path, processor)
+    info, size = video.probe(path), empty.frames.shape[1:3]
+    # Frames of full size are held a few at a time.
+    step = max(1, MAX_RAW_BYTES // (3 * info.height * info.width))
+    chunks = [empty.indices[i : i + step] for i in range(0, len(empty.indices), step)]
+    frames = np.concatenate([resize(video.read_frames(path, c), size) for c in chunks])
+    with open(path, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return empty._replace(frames=frames, digest=digest)
 
 
 def _fill_last_group(array: np.ndarray, size: int) -> np.ndarray:

@@ -31,6 +31,9 @@ class Encoder(Protocol):
     def load_clip(self, path):
         """Reads a video in a worker process; the result is what the other methods take."""
 
+    def measure(self, path, texts) -> tuple[int, list[int]]:
+        """Visual tokens of a video and the length of each prompt about it; no frame is decoded."""
+
     def settings(self) -> dict:
         """All that decides the input, for the manifest."""
 

@@ -7,6 +7,7 @@ time stamp and one vision block for each pair of frames.
 import dataclasses
 import functools
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import numpy as np
 from flax import nnx
 
 from cctv.data.errors import UserError
-from cctv.data.preprocess import Clip, QwenVideoProcessor, load_video
+from cctv.data.preprocess import Clip, QwenVideoProcessor, load_video, measure
 from cctv.models import hf_config, qwen_chat, tokenizers
 from cctv.models.base import Prompt
 from cctv.models.decoder import Cache, Decoder, DecoderConfig
@@ -244,6 +245,12 @@ class Encoder:
     def load_clip(self):
         """A picklable function of a path that gives a `Clip`, for worker processes."""
         return functools.partial(load_video, processor=self.processor)
+
+    def measure(self, path: Path, texts: Sequence[str]) -> tuple[int, list[int]]:
+        """Visual tokens of a video and the length of each prompt about it; no frame is decoded."""
+        clip = measure(path, self.processor)
+        visual = clip.grid[0] * self.processor.tokens_per_group(clip.grid)
+        return visual, [len(self.prompt(text, clip).tokens) for text in texts]
 
     def settings(self) -> dict:
         """All that decides the model's input beside the video and the question."""

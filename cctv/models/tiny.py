@@ -22,6 +22,8 @@ CONTROL = (
     "<|image_pad|>", "<|video_pad|>",
 )  # fmt: skip
 WIDTH = 96
+SCALE = 6
+SEED_OF_ANSWERS = 1  # one for which both answers occur
 
 
 def create(folder: Path, *, texts: Iterable[str], seed: int = 0) -> None:
@@ -55,21 +57,23 @@ def train_tokenizer(texts: Iterable[str]) -> tokenizers.Tokenizer:
 
 
 def raise_answers(model: qwen3_vl.Model, answers: list[int]) -> qwen3_vl.Model:
-    """Makes Yes and No the two likeliest tokens, whichever wins.
+    """Makes Yes and No the two likeliest tokens, and which of them wins a matter of the input.
 
     Every embedding and visual feature gets a large first coordinate, which the residual stream
-    carries to the end; the two output rows read it, all others don't.
+    carries to the end; the two output rows read it, all others don't. Beside it the two rows are
+    opposite, and all kernels are larger than at the start of a training, so that margins spread.
     """
     first = jnp.zeros(WIDTH).at[0].set(1.0)
 
     def change(path, leaf):
         name = weights.path_name(path)
         if name == "decoder.head.table":
-            noise = jax.random.normal(jax.random.key(1), leaf.shape)
-            return (0.02 * noise).at[:, 0].set(0).at[jnp.array(answers)].add(first)
+            apart = jax.random.normal(jax.random.key(SEED_OF_ANSWERS), (WIDTH,)).at[0].set(0)
+            rows = jnp.stack([first + 0.1 * apart, first - 0.1 * apart])
+            return (0.01 * leaf).at[jnp.array(answers)].set(rows)
         if name in ("decoder.embed.table", "vision.merger.fc2.bias"):
             return leaf + first
-        return leaf
+        return SCALE * leaf if name.endswith("kernel") else leaf
 
     return jax.tree_util.tree_map_with_path(change, model)
 

@@ -1,0 +1,70 @@
+"""What a resolved config must satisfy before any work starts."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from cctv.data.errors import UserError
+from cctv.decoding.contrast import CTCD, Base, Method
+from cctv.models import MODELS
+
+METHODS = ("base", "c_tcd")
+DTYPES = ("float32", "bfloat16")
+
+
+def check(config: ConfigDict) -> None:
+    """UserError naming the first key whose value can't be run, and what is allowed."""
+    methods = tuple(config.methods)
+    unknown = [m for m in methods if m not in METHODS]
+    if unknown or not methods or len(set(methods)) < len(methods):
+        raise UserError(f"config.methods={methods} must be some of {METHODS}, each once")
+    if not (math.isfinite(config.alpha) and config.alpha >= 0):
+        raise UserError(f"config.alpha={config.alpha} must be a number of at least 0")
+    if not 0 <= config.beta <= 1:
+        raise UserError(f"config.beta={config.beta} must lie between 0 (off) and 1")
+    for name in ("max_new_tokens", "batch", "vision_batch", "limit"):
+        if config[name] is not None and config[name] < 1:
+            raise UserError(f"config.{name}={config[name]} must be at least 1")
+    if config.data.workers < 1 or not config.data.timeout > 0:
+        raise UserError("config.data.workers and config.data.timeout must be positive")
+    if config.bootstrap.replicates < 1 or config.bootstrap.seed < 0:
+        raise UserError("config.bootstrap.replicates must be at least 1, its seed at least 0")
+    if config.model.dtype not in DTYPES:
+        raise UserError(f"config.model.dtype={config.model.dtype!r} must be one of {DTYPES}")
+    if config.model.family not in MODELS:
+        known = sorted(MODELS)
+        raise UserError(f"config.model.family={config.model.family!r} must be one of {known}")
+    if config.prompt.count("{question}") != 1:
+        raise UserError("config.prompt must contain {question} once")
+    if not config.data.path and "world" not in config.data:
+        raise UserError("config.data.path is empty: give a folder, --config.data.path=DIR")
+
+
+def method_of(name: str, config: ConfigDict) -> Method:
+    """The decoding method of a name."""
+    return Base() if name == "base" else CTCD(beta=config.beta)
+
+
+def method_settings(config: ConfigDict) -> dict[str, dict[str, Any]]:
+    """The parameters of each method for the manifest; α is in every row's key instead."""
+    return {name: {} if name == "base" else {"beta": config.beta} for name in config.methods}
+
+
+def alpha_of(name: str, config: ConfigDict) -> float:
+    """α as the rows of a method have it."""
+    return 0.0 if name == "base" else float(config.alpha)
+
+
+def model_name(config: ConfigDict, folder: Path) -> str:
+    """What rows call the model."""
+    return config.model.name or (
+        Path(config.model.path).name if config.model.path else folder.name.partition("-")[0]
+    )
+
+
+def settings(config: ConfigDict) -> Mapping[str, Any]:
+    """The video keys that are set."""
+    return {k: v for k, v in config.video.items() if v is not None}

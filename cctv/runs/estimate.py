@@ -1,0 +1,83 @@
+"""What a run would do, counted before anything is loaded: rows, tokens, memory, time."""
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from ml_collections import ConfigDict
+
+from cctv.decoding.engine import bucket
+from cctv.models import weights
+from cctv.runs.predict import System
+
+ASSUMED_USE = 0.4  # share of the measured matmul rate that a run reaches
+
+
+class Prompts(NamedTuple):
+    """Sizes of one video's prompts: visual tokens, and all tokens of each question."""
+
+    visual: int
+    lengths: Sequence[int]
+
+
+def lines(
+    prompts: Sequence[Prompts], *, family, model_config, systems: list[System], config: ConfigDict
+) -> list[str]:
+    """What --dry_run prints. `prompts`: one entry a video that can be read."""
+    abstract = nnx.eval_shape(lambda: family.Model(model_config, rngs=nnx.Rngs(0)))
+    itemsize = jnp.dtype(config.model.dtype).itemsize
+    parameters = weights.parameter_count(abstract)
+    longest = max((max(p.lengths) for p in prompts), default=0)
+    size = bucket(longest)
+    branches = max(s.method.branches for s in systems)
+    decoder = abstract.decoder_config
+    cache = (
+        2 * branches * config.batch * (size + config.max_new_tokens)
+        * decoder.num_layers * decoder.num_kv_heads * decoder.head_dim * itemsize
+    )  # fmt: skip
+    scores = branches * config.batch * decoder.num_heads * size * (size + config.max_new_tokens) * 4
+    tokens = sum(bucket(max(p.lengths)) * _padded(len(p.lengths), config.batch) for p in prompts)
+    tokens *= sum(s.method.branches for s in systems)
+    flops = 2 * parameters * tokens
+    rate = measured_flops(config.model.dtype)
+    seconds = flops / (rate * ASSUMED_USE)
+    visual = [p.visual for p in prompts] or [0]
+    return [
+        f"model: {parameters / 1e9:.3f} B parameters, {parameters * itemsize / 1e9:.2f} GB "
+        f"in {config.model.dtype}",
+        f"prompts: {int(np.median(visual))} visual tokens a video (median), the longest prompt "
+        f"{longest} tokens, padded to {size}",
+        f"memory: about {(parameters * itemsize + cache + scores) / 1e9:.2f} GB on the device "
+        f"(weights, {cache / 1e9:.2f} GB cache, {scores / 1e9:.2f} GB attention scores)",
+        f"work: {flops / 1e12:.2f} TFLOP at {rate / 1e9:.0f} GFLOP/s measured on "
+        f"{jax.devices()[0].device_kind}: about {_duration(seconds)} at {ASSUMED_USE:.0%} of it, "
+        "compilation aside",
+    ]
+
+
+def _padded(rows: int, batch: int) -> int:
+    return -(-rows // batch) * batch
+
+
+def measured_flops(dtype: str) -> float:
+    """FLOP a second of a square matmul on the default device, the best of a few."""
+    size = 4096 if jax.default_backend() != "cpu" else 1024
+    x = jnp.ones((size, size), dtype)
+    multiply = jax.jit(lambda a: a @ a)
+    multiply(x).block_until_ready()
+    best = float("inf")
+    for _ in range(5):
+        start = time.perf_counter()
+        multiply(x).block_until_ready()
+        best = min(best, time.perf_counter() - start)
+    return 2 * size**3 / best
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,73 @@
+"""The identity decides whether a workdir may be resumed."""
+
+import json
+
+import pytest
+
+from cctv.data.errors import UserError
+from cctv.runs import manifest
+
+
+def identity(**change):
+    return {
+        "model": {"id": "m", "weights": "aa", "input": {"fps": 2.0, "mean": (0.5, 0.5)}},
+        "prompt": "p",
+        "seed": 0,
+        "methods": {"base": {}},
+    } | change
+
+
+def started(tmp_path, **change):
+    manifest.write(tmp_path, manifest.resume(tmp_path, identity(**change)))
+
+
+def test_an_equal_identity_goes_on(tmp_path):
+    started(tmp_path)
+    assert manifest.resume(tmp_path, identity())["identity"]["seed"] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"seed": 1}, "seed"),
+        ({"prompt": "another"}, "prompt"),
+        ({"model": {"id": "m", "weights": "bb", "input": {}}}, "model.input.fps"),
+        ({"model": identity()["model"] | {"weights": "bb"}}, "model.weights"),
+        ({"model": identity()["model"] | {"input": {"fps": 1.0, "mean": [0.5, 0.5]}}}, "fps"),
+        ({"surprise": 1}, "surprise"),
+    ],
+)
+def test_a_field_that_differs_is_named_in_one_line(tmp_path, change, field):
+    """cases.md 22: runs with different settings are not mixed."""
+    started(tmp_path)
+    with pytest.raises(UserError, match=field) as error:
+        manifest.resume(tmp_path, identity(**change))
+    assert "\n" not in str(error.value)
+
+
+def test_methods_may_be_added_but_not_changed(tmp_path):
+    started(tmp_path, methods={"base": {}})
+    more = manifest.resume(tmp_path, identity(methods={"c_tcd": {"beta": 0.0}}))
+    assert more["identity"]["methods"] == {"base": {}, "c_tcd": {"beta": 0.0}}
+    manifest.write(tmp_path, more)
+    with pytest.raises(UserError, match=r"methods\.c_tcd\.beta"):
+        manifest.resume(tmp_path, identity(methods={"c_tcd": {"beta": 0.1}}))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"identity": {}}', '{"identity": 3}'])
+def test_a_damaged_manifest(tmp_path, text):
+    (tmp_path / manifest.NAME).write_text(text)
+    with pytest.raises(UserError, match="damaged"):
+        manifest.resume(tmp_path, identity())
+
+
+def test_predictions_without_a_manifest(tmp_path):
+    (tmp_path / "predictions-00000-of-00001.jsonl").write_text("")
+    with pytest.raises(UserError, match="no manifest"):
+        manifest.resume(tmp_path, identity())
+
+
+def test_environment_is_json():
+    found = manifest.environment()
+    assert found["versions"]["jax"]
+    json.dumps(found)

@@ -227,7 +227,11 @@ def _flat(settings: Mapping, prefix: str = "") -> list[tuple[str, str]]:
         if isinstance(value, Mapping) and value:
             out += _flat(value, f"{prefix}{key}.")
         else:
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            text = (
+                value
+                if isinstance(value, str)
+                else json.dumps(value, ensure_ascii=False, default=str)
+            )
             out.append((f"{prefix}{key}", text))
     return out
 

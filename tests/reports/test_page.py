@@ -15,7 +15,7 @@ from cctv.reports import page
 CATEGORIES = ("event", "causal", "spatial")
 GOLD = (1, 0, 0, 0)
 SYSTEMS = (("base", 0.0), ("c_tcd", 1.0))
-VOID = {"meta", "img", "br", "input", "link", "line", "circle"}
+VOID = {"meta", "img", "br", "input", "link", "line"}
 
 
 class Page(HTMLParser):
@@ -153,7 +153,7 @@ def test_tables_and_plots_hold_the_numbers_of_the_evaluation(tmp_path):
     assert "- model.id: m/1\n- prompt: a\\|b\n- n: 2\n" in markdown
     parser = Page(html)
     text = parser.find("section", id="page:tables")[0][1]
-    points = [attrs["cx"] for attrs, _ in parser.find("circle")]
+    points = [attrs["x1"] for attrs, _ in parser.find("line", **{"class": "mean"})]
     for system in evaluate(rows, questions_of(scenes), replicates=20).metrics["systems"]:
         for key in ("quad_acc", "contr_q_pos", "ba_acc", "yes_rate"):
             entry = system["metrics"][key]

@@ -322,7 +322,7 @@ class _Checker:
             self._unique("pair_id", pair_id, self.pair_ids)
             category = self._choice(question, "category", CATEGORIES)
             positive, negative = self._text(question, "positive"), self._text(question, "negative")
-            if positive and negative and _same(positive, negative):
+            if positive and negative and same_question(positive, negative):
                 self.error(f"pair {pair_id!r:.80}: the positive and negative question are equal")
             pairs.append(
                 QuestionPair(
@@ -370,5 +370,6 @@ def _is_time(value: Any) -> bool:
     return number and 0 <= value < 1e9  # false for NaN and infinity too
 
 
-def _same(a: str, b: str) -> bool:
+def same_question(a: str, b: str) -> bool:
+    """Whether two questions differ in case and white space only."""
     return " ".join(a.split()).casefold() == " ".join(b.split()).casefold()

@@ -1,8 +1,8 @@
 """Draws one accident and its counterfactual: the plans of all vehicles, the branch, one change.
 
-What a vehicle looks like (type, colour) and when the contact comes are drawn once a scene and kept
-while everything else is drawn again, so that rejection can't make the involved vehicles look
-different from the others, nor the contact times uneven.
+What a vehicle looks like, which part it plays, from which side the blow comes and when are drawn
+once a scene and kept while everything else is drawn again: so rejection can't make the involved
+vehicles look different from the others, one side more frequent, or the contact times uneven.
 """
 
 from dataclasses import dataclass, replace
@@ -34,10 +34,13 @@ class Rejected(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Cast:
-    """What a scene is drawn around: its kind, its vehicles' looks, its times."""
+    """What a scene is drawn around: its kind, its vehicles' looks and parts, its times."""
 
     kind: str
     looks: tuple[tuple[str, str], ...]  # (type, colour) by id; 0 and 1 collide, 2 must be visible
+    striker: int  # the one whose front hits the other
+    guilty: int  # the one that caused it; the striker of a rear-end collision
+    from_left: bool  # the side of the struck vehicle that a T-bone collision hits
     contact_time: float
     branch: float
     duration: float
@@ -64,15 +67,24 @@ class Pair:
 
 
 def draw_cast(draw: Draw, kind: str, duration: float) -> Cast:
-    """Types and colours (all different), contact and branch times."""
+    """Types and colours (all different), parts, contact and branch times."""
     count = 3 + (draw.uniform(0, 1) < 0.7) + (draw.uniform(0, 1) < 0.4)
     colours = draw.shuffled(COLOURS)[:count]
     types = [draw.choice(("car", "car", "car", "truck", "bus")) for _ in range(count)]
     contact = round(draw.uniform(*CONTACT_WINDOW) * duration, 4)
     # On the time grid of the simulation: an instant that every frame rate may have.
     branch = round((contact - draw.uniform(*BRANCH_LEAD)) * 50) / 50
-    looks = tuple(zip(types, colours))
-    return Cast(kind=kind, looks=looks, contact_time=contact, branch=branch, duration=duration)
+    striker, other = draw.shuffled([0, 1])
+    return Cast(
+        kind=kind,
+        looks=tuple(zip(types, colours)),
+        striker=striker,
+        guilty=draw.choice((striker, other)) if kind == "t_bone" else striker,
+        from_left=draw.coin(),
+        contact_time=contact,
+        branch=branch,
+        duration=duration,
+    )
 
 
 def draw_pair(draw: Draw, cast: Cast) -> Pair:
@@ -117,11 +129,13 @@ def _placed(actor: Actor, time: float, s: float) -> Actor:
 
 
 def _t_bone(draw: Draw, cast: Cast) -> tuple[tuple[Actor, ...], dict, int]:
-    """Vehicle `striker` drives its front into the side of `struck`; one of them ran the light."""
+    """The striker drives its front into the side of the other; one of them ran the light."""
     time = cast.contact_time
     lane = draw.choice(LANES)
-    cross = draw.choice([other for other in LANES if other.road != lane.road])
-    striker, struck = draw.shuffled([0, 1])
+    # Arms turn left by quarters: the struck vehicle's left side looks to where the striker is.
+    arm = (lane.arm + (1 if cast.from_left else 3)) % 4
+    cross = draw.choice([other for other in LANES if other.arm == arm])
+    striker, struck = cast.striker, 1 - cast.striker
     # s of the point where the lanes cross, on either lane.
     at_cross = lane.origin[0] * cross.direction[0] + lane.origin[1] * cross.direction[1]
     at_lane = cross.origin[0] * lane.direction[0] + cross.origin[1] * lane.direction[1]
@@ -130,7 +144,7 @@ def _t_bone(draw: Draw, cast: Cast) -> tuple[tuple[Actor, ...], dict, int]:
     off = draw.uniform(-0.36, 0.36) * b.size.length
     b = _placed(b, time, at_cross + off)
     a = _placed(a, time, at_lane - b.size.width / 2 - a.size.length / 2)
-    runner, other = draw.shuffled([a, b])
+    runner, other = (a, b) if cast.guilty == a.id else (b, a)
     cause = {"kind": "red_light", "actor": runner.id, "other": other.id}
     return (a, b), cause, other.lane.road
 
@@ -139,7 +153,7 @@ def _rear_end(draw: Draw, cast: Cast) -> tuple[tuple[Actor, ...], dict, int]:
     """The follower does not brake behind a vehicle that waits at the light or stops suddenly."""
     time = cast.contact_time
     lane = draw.choice(LANES)
-    follower, lead = draw.shuffled([0, 1])
+    follower, lead = cast.striker, 1 - cast.striker
     waiting = draw.coin(0.4)
     length = TYPES[cast.looks[lead][0]].length
     if waiting:

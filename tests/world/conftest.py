@@ -5,7 +5,7 @@ import pytest
 from cctv.world.dataset import record_of
 from cctv.world.scene import draw_scene
 
-SCENES = 40
+SCENES = 36
 
 
 @pytest.fixture(scope="session")

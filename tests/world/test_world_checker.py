@@ -21,6 +21,12 @@ def test_no_faults_of_another_seed_and_length():
         assert check(record_of(draw_scene(seed, index, duration))) == []
 
 
+@pytest.mark.nightly
+def test_no_faults_in_a_thousand():
+    for index in range(1000):
+        assert check(record_of(draw_scene(17, index))) == []
+
+
 def swap_questions(record, k):
     q = record["questions"][k]
     q["positive"], q["negative"] = q["negative"], q["positive"]

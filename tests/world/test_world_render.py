@@ -119,7 +119,7 @@ def test_golden_picture(scenes):
     assert hashlib.sha256(b"".join(frames)).hexdigest() == GOLDEN_PICTURE
 
 
-GOLDEN_PICTURE = "32605dbf359344767f1bc3139d99b1f1581d7fdd1f338f69f02288972caf4da5"
+GOLDEN_PICTURE = "a4477b91c44f5bb8357841a966cd2dad14e5665d33eb04d05a7e9dafad771f1f"
 
 
 def test_gaps_of_both_worlds(scenes):

@@ -22,7 +22,7 @@ from cctv.world.scene import MIN_PIXELS, MIN_SAMPLES, draw_scene, pixels, sample
 from cctv.world.simulation import changed, simulate
 from cctv.world.whatif import BRAKING
 
-GOLDEN = "a07649e390a36777e977a929c133715130a363a28b7620089f1008c9a24ad640"
+GOLDEN = "789044948a52dee24fae8f408d3c1760b51acb8454214d1a0b7bd3b04e9d2167"
 
 
 def test_golden_logs_and_questions(records):
@@ -79,9 +79,11 @@ def test_times_and_segments(records):
         assert segments["key_frames"][0] < contact < segments["key_frames"][1]
 
 
-def test_the_side_that_is_hit(records):
-    for record in records:
-        log = record["metadata"]
+def test_the_side_that_is_hit(records, scenes):
+    for record, scene in zip(records, scenes):
+        log, cast = record["metadata"], scene.pair.cast
+        assert log["contact"]["striker"] == cast.striker
+        assert log["cause"]["actor"] == cast.guilty
         actors = {a["id"]: a for a in log["actors"]}
         striker, struck = (actors[log["contact"][k]] for k in ("striker", "struck"))
         arms = (struck["lane"]["arm"] - striker["lane"]["arm"]) % 4
@@ -90,8 +92,9 @@ def test_the_side_that_is_hit(records):
             assert log["contact"]["side"] == log["contact"]["zone"] == "rear"
             assert log["cause"]["actor"] == striker["id"]
         else:
-            # Arms turn left by 90 degrees. Who drives north into an eastbound one hits its right.
+            # Arms turn left by 90 degrees. An eastbound one that drives into a northbound one hits its left.
             assert log["contact"]["side"] == {3: "right", 1: "left"}[arms]
+            assert cast.from_left == (log["contact"]["side"] == "left")
             runner = actors[log["cause"]["actor"]]
             assert runner["lane"]["arm"] % 2 != log["layout"]["green_road"]
 
@@ -141,6 +144,11 @@ def test_looks_are_drawn_alike_for_all_vehicles():
             a, b = involved[value] / involved.total(), others[value] / others.total()
             assert a == pytest.approx(b, abs=0.025)
     assert all(len({colour for _, colour in c.looks}) == len(c.looks) for c in casts)
+    for part in (lambda c: c.striker, lambda c: c.guilty, lambda c: c.from_left):
+        assert np.mean([part(c) for c in casts]) == pytest.approx(0.5, abs=0.04)
+    guilty = Counter(c.looks[c.guilty][0] for c in casts)
+    innocent = Counter(c.looks[1 - c.guilty][0] for c in casts)
+    assert guilty["car"] == pytest.approx(innocent["car"], rel=0.08)
 
 
 def test_looks_and_times_survive_rejection(scenes):

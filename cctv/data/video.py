@@ -135,6 +135,8 @@ def _opened(path: str | Path) -> Iterator[tuple[av.container.InputContainer, av.
             videos = [s for s in container.streams.video if not _is_cover(s)]
             if not videos:
                 raise VideoDecodeError(path, "has no video stream (audio only, or cut off)")
+            if videos[0].codec_context is None:
+                raise VideoDecodeError(path, "is in no codec known here; convert it to mp4 (h264)")
             # Without this, damaged frames are patched up from their neighbours and look valid.
             videos[0].codec_context.options = {"err_detect": "explode"}
             yield container, videos[0]

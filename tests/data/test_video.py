@@ -86,10 +86,17 @@ def test_no_indices(clip):
     assert frames.dtype == np.uint8
 
 
-DAMAGED = (
-    "h264_short_gop.mp4 h264_fragmented.mp4 h264_trimmed.mp4 h264.mkv mpeg2.ts mpeg4_b_frames.avi "
-    "vp9.webm animated.gif hevc_open_gop.mp4"
-).split()
+DAMAGED = [
+    "h264_short_gop.mp4",
+    "h264_fragmented.mp4",
+    "h264_trimmed.mp4",
+    "h264.mkv",
+    "mpeg2.ts",
+    "mpeg4_b_frames.avi",
+    "vp9.webm",
+    "animated.gif",
+    "hevc_open_gop.mp4",
+]
 
 
 @pytest.mark.parametrize("name", DAMAGED)

@@ -22,8 +22,13 @@ CONTROL = (
     "<|image_pad|>", "<|video_pad|>",
 )  # fmt: skip
 WIDTH = 96
-SCALE = 6
-SEED_OF_ANSWERS = 1  # one for which both answers occur
+# Random weights as they start a training mix all tokens evenly: every question would get the same
+# answer. Larger kernels and sharper attention make the answer depend on the input.
+KERNELS, SHARPNESS = 6, 3
+WRITERS = (
+    "decoder.layers.o.kernel", "decoder.layers.down.kernel", "vision.merger.fc2.kernel",
+    "vision.deepstack_mergers.fc2.kernel",
+)  # fmt: skip
 
 
 def create(folder: Path, *, texts: Iterable[str], seed: int = 0) -> None:
@@ -59,21 +64,25 @@ def train_tokenizer(texts: Iterable[str]) -> tokenizers.Tokenizer:
 def raise_answers(model: qwen3_vl.Model, answers: list[int]) -> qwen3_vl.Model:
     """Makes Yes and No the two likeliest tokens, and which of them wins a matter of the input.
 
-    Every embedding and visual feature gets a large first coordinate, which the residual stream
-    carries to the end; the two output rows read it, all others don't. Beside it the two rows are
-    opposite, and all kernels are larger than at the start of a training, so that margins spread.
+    The first coordinate of the residual stream is a constant: every token and visual feature begins
+    with it and no layer writes to it. The two output rows read it, all others its negative; beside
+    it the two are opposite.
     """
     first = jnp.zeros(WIDTH).at[0].set(1.0)
+    apart = 0.1 * jax.random.normal(jax.random.key(1), (WIDTH,)).at[0].set(0)
 
     def change(path, leaf):
         name = weights.path_name(path)
         if name == "decoder.head.table":
-            apart = jax.random.normal(jax.random.key(SEED_OF_ANSWERS), (WIDTH,)).at[0].set(0)
-            rows = jnp.stack([first + 0.1 * apart, first - 0.1 * apart])
-            return (0.01 * leaf).at[jnp.array(answers)].set(rows)
+            rows = jnp.stack([first + apart, first - apart])
+            return leaf.at[:].set(-first).at[jnp.array(answers)].set(rows)
         if name in ("decoder.embed.table", "vision.merger.fc2.bias"):
-            return leaf + first
-        return SCALE * leaf if name.endswith("kernel") else leaf
+            return leaf.at[..., 0].set(4.0)
+        if name.endswith(("q_norm.scale", "k_norm.scale")):
+            return SHARPNESS * leaf
+        if name in WRITERS:
+            leaf = leaf.at[..., 0].set(0)
+        return KERNELS * leaf if name.endswith("kernel") else leaf
 
     return jax.tree_util.tree_map_with_path(change, model)
 

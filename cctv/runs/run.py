@@ -217,6 +217,7 @@ def _decode(plan: Plan, workdir: Path, done: set, clock: Clock) -> int:
     """Runs every scene that lacks rows; the number of rows written."""
     todo = [s for s in plan.scenes if _missing(plan, s, done)]
     finished = len(plan.scenes) - len(todo)
+    _say_plan(plan, done)
     if not todo:
         return 0
     with clock("load model"):
@@ -264,6 +265,26 @@ def _decode(plan: Plan, workdir: Path, done: set, clock: Clock) -> int:
                 written += writer.write(fresh)
             bar.update()
     return written
+
+
+def _say_plan(plan: Plan, done: set) -> None:
+    """One line before the long part begins."""
+    cells = [
+        rows.key(cell) in done
+        for s in plan.systems
+        for scene in plan.scenes
+        for side in SIDES
+        for cell in s.cells(scene, video=side)
+    ]
+    methods = ", ".join(
+        f"{s.method.name} α={s.alpha:g}" if s.alpha else s.method.name for s in plan.systems
+    )
+    print(
+        f"{plan.systems[0].model} on {len(plan.scenes)} scenes, {methods}: "
+        f"{sum(cells)} of {len(cells)} rows are done",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def _missing_of(system: predict.System, scene: Scene, done: set) -> bool:

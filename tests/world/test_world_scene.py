@@ -92,7 +92,7 @@ def test_the_side_that_is_hit(records, scenes):
             assert log["contact"]["side"] == log["contact"]["zone"] == "rear"
             assert log["cause"]["actor"] == striker["id"]
         else:
-            # Arms turn left by 90 degrees. An eastbound one that drives into a northbound one hits its left.
+            # Arms turn left by 90 degrees: an eastbound car hits the left of a northbound one.
             assert log["contact"]["side"] == {3: "right", 1: "left"}[arms]
             assert cast.from_left == (log["contact"]["side"] == "left")
             runner = actors[log["cause"]["actor"]]

@@ -13,7 +13,7 @@ setup(
     install_requires=[
         "absl-py>=2.1",
         "av>=16,<19",
-        # decord has wheels for x86-64 Linux and Windows only; PyAV does the work elsewhere.
+        # A second video reader, for those who ask for it: wheels for x86-64 Linux and Windows only.
         "decord==0.6.0; platform_machine == 'x86_64' and sys_platform == 'linux'",
         "decord==0.6.0; platform_machine == 'AMD64' and sys_platform == 'win32'",
         "flax>=0.12.6",

@@ -28,7 +28,7 @@ class Clip(NamedTuple):
     """One video, sampled and resized: small enough to travel between processes.
 
     frames: uint8[F, H, W, 3], H and W multiples of patch_size * merge_size.
-    grid: (G, h, w) patches. times: float64[G] seconds, one a temporal group.
+    grid: (G, h, w) patches. times: float64[F] seconds, one a frame.
     indices: the F sampled frame numbers. digest: sha256 of the file, hexadecimal.
     """
 
@@ -198,6 +198,31 @@ class QwenVideoProcessor:
         return (groups[:, 0] + groups[:, -1]) / 2
 
 
+def show_kept(clip: Clip, kept: Sequence[int]) -> Clip:
+    """The clip with slot j showing frame kept[j·n//F] at slot j's own time (TCD's "repeat")."""
+    total, n = len(clip.frames), len(kept)
+    return clip._replace(frames=clip.frames[[kept[j * n // total] for j in range(total)]])
+
+
+def drop_others(clip: Clip, kept: Sequence[int], processor: QwenVideoProcessor) -> Clip:
+    """The clip of the kept frames alone, at their own times (TCD's "drop")."""
+    kept = list(kept)
+    frames = clip.frames[kept]
+    indices = tuple(clip.indices[i] for i in kept)
+    return clip._replace(
+        frames=frames, grid=processor.grid(frames), times=clip.times[kept], indices=indices
+    )
+
+
+def group_digests(clip: Clip, size: int) -> list[bytes]:
+    """A digest of the pixels of each group of `size` frames; equal ones look alike to the tower."""
+    frames = _fill_last_group(clip.frames, size)
+    return [
+        hashlib.blake2b(frames[i : i + size].tobytes() + str(clip.grid[1:]).encode()).digest()
+        for i in range(0, len(frames), size)
+    ]
+
+
 def resize(frames: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """uint8[F, H', W', 3] -> uint8[F, H, W, 3], size = (H, W); bicubic with antialiasing.
 
@@ -225,15 +250,16 @@ def measure(path: str | Path, processor: QwenVideoProcessor) -> Clip:
     return Clip(
         frames=frames,
         grid=processor.grid(frames),
-        times=processor.time_stamps(info.times[indices]),
+        times=info.times[indices],
         indices=tuple(indices.tolist()),
         digest="",
     )
 
 
-def load_video(path: str | Path, processor: QwenVideoProcessor) -> Clip:
+def load_video(path: str | Path, processor: QwenVideoProcessor, *, reader: str = "auto") -> Clip:
     """Reads, samples and resizes one video file, in this process; made for a pool of workers.
 
+    `reader`: what decodes the frames, see `cctv.data.video.read_frames`.
     Raises VideoDecodeError (VideoMissingError where there is no file), its text naming the file.
     """
     empty = measure(path, processor)
@@ -241,7 +267,9 @@ def load_video(path: str | Path, processor: QwenVideoProcessor) -> Clip:
     # Frames of full size are held a few at a time.
     step = max(1, MAX_RAW_BYTES // (3 * info.height * info.width))
     chunks = [empty.indices[i : i + step] for i in range(0, len(empty.indices), step)]
-    frames = np.concatenate([resize(video.read_frames(path, c), size) for c in chunks])
+    frames = np.concatenate(
+        [resize(video.read_frames(path, c, reader=reader), size) for c in chunks]
+    )
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return empty._replace(frames=frames, digest=digest)

@@ -363,7 +363,9 @@ def test_load_video_in_small_pieces_gives_the_same(tmp_path, monkeypatch):
     held = []
     read = video.read_frames
     monkeypatch.setattr(preprocess, "MAX_RAW_BYTES", 2 * 64 * 96 * 3)
-    monkeypatch.setattr(video, "read_frames", lambda p, i: held.append(len(i)) or read(p, i))
+    monkeypatch.setattr(
+        video, "read_frames", lambda p, i, **more: held.append(len(i)) or read(p, i, **more)
+    )
     pieces = load_video(path, processor)
     assert held == [2, 2, 2, 1]
     assert np.array_equal(whole.frames, pieces.frames)

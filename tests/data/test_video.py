@@ -164,6 +164,12 @@ def test_a_missing_file_is_both_kinds_of_error(tmp_path):
         assert (type(copy), str(copy)) == (VideoMissingError, str(caught.value))
 
 
+@pytest.mark.parametrize("fps", [10, 30])
+def test_times_are_the_nearest_floats(tmp_path, fps):
+    video.write(tmp_path / "v.mp4", (clips.draw(i, 32, 32) for i in range(400)), fps=fps)
+    np.testing.assert_array_equal(probe(tmp_path / "v.mp4").times, np.arange(400) / fps)
+
+
 def test_times_of_pairs_of_a_uniform_pick(tmp_path):
     """380 frames at 30 fps, 8 picked: the time of a pair is the mean of its frames' times."""
     frames = (clips.draw(i, 32, 32) for i in range(380))

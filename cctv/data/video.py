@@ -12,8 +12,8 @@ against PyAV 18.1 with err_detect=explode, 52 sound clips of h264 and hevc in mp
   GOPs (the default of x265), intra refresh and trimmed clips decord gives neighbouring or
   half-drawn frames without a word: these are refused. So are rotated ones, though three were right.
 * Of 239 damaged files that PyAV refused, decord gave frames of 146 (its `fault_tol` changed
-  nothing in 180); never the other way round. A packet index doesn't show such damage, so there is no file
-  of which decord is known to be as right: "auto" never chooses it.
+  nothing in 180); never the other way round. A packet index doesn't show such damage, so there is
+  no file of which decord is known to be as right: "auto" never chooses it.
 * It isn't faster. 16 of 300 frames of 720p, two cores: decord 0.59-0.75 s, PyAV 0.43-0.53 s
   (processor time 0.62-0.80 and 0.64-0.77 s); 16 of 120 frames of `write`, 448x448: 0.11 s each.
 """

@@ -359,7 +359,9 @@ def best(
     replicates = [chosen(*stretches(part)) for part in parts]
     pooled = np.bincount(_state_at(margins, alpha), minlength=162)
     value = float(pooled @ lower[key]) / len(margins.base)
-    return Best(alpha, float(low[0]), float(high[0]), value, np.concatenate(replicates))
+    return Best(
+        alpha, float(low[0]), float(high[0]), value, np.concatenate([np.zeros(0), *replicates])
+    )
 
 
 def _state_at(margins: Margins, alpha: float) -> np.ndarray:

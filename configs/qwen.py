@@ -23,11 +23,16 @@ def get_config(arg: str = "qwen3_vl_2b") -> ConfigDict:
     config.run = ""  # a label of yours, written into every row
     config.seed = 0
     config.limit = config_dict.placeholder(int)  # only the first scenes
-    config.methods = ("base", "c_tcd")
+    config.methods = ("base", "c_tcd")  # of base, vcd, tcd, c_tcd; they share what they can
     config.alpha = 1.0  # contrast strength; the paper's sweet spot for C-TCD is 0.75 to 1.0
     config.beta = 0.0  # plausibility constraint of VCD; off, as the paper's equation 16 has none
+    config.vcd = ConfigDict(dict(noise_step=500))  # VCD's own default, of 1,000 steps
+    config.tcd = ConfigDict()
+    config.tcd.num_frames = config_dict.placeholder(int)  # frames kept; empty: a quarter
+    config.tcd.mode = "repeat"  # or "drop": the video is shortened instead
+    config.share_base_segment = False  # read what v+ and v- have in common once
     config.max_new_tokens = 16
-    config.batch = 12  # rows of one device call; about the questions of one video
+    config.batch = 32  # questions of a video that run together
     config.vision_batch = 8  # pairs of frames encoded together
     config.allow_missing = False  # run although videos are missing or can't be decoded
 

@@ -20,8 +20,13 @@ def get_config(arg: str = "") -> ConfigDict:
     config.methods = ("base", "c_tcd")
     config.alpha = 1.0
     config.beta = 0.0
+    config.vcd = ConfigDict(dict(noise_step=500))
+    config.tcd = ConfigDict()
+    config.tcd.num_frames = config_dict.placeholder(int)
+    config.tcd.mode = "repeat"
+    config.share_base_segment = False
     config.max_new_tokens = 16
-    config.batch = 12
+    config.batch = 32
     config.vision_batch = 8
     config.allow_missing = False
 

@@ -1,12 +1,14 @@
-"""Runs a scene through a model: vision once a video, then batches of questions, jitted.
+"""The scene engine: one prefix a video, every question, every method in one pass.
 
-One call of `generate` is the prefill and the whole token loop of one batch of rows under one
-method. The branches of a method (original and contrast) are one vmapped pass over a leading axis
-K; each has its own cache, mask and positions, and both are stepped with the same tokens. Shapes
-are bucketed, so that a benchmark compiles a handful of programs.
+A *stream* is a video in one form (itself, under VCD's noise, with TCD's frames) with all questions
+about it. Vision features are computed once a distinct group of frames, the keys and values of a
+stream's prefix once a stream; then all questions of all streams run as batched suffixes against
+them (cascade attention). Streams are a vmapped axis, so a scene's two videos, the original and the
+contrast of every method, are one pass, and C-TCD is read off the base logits.
+
+Shapes are bucketed: a benchmark compiles a handful of programs.
 """
 
-import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,42 +16,35 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cctv.decoding.contrast import Method
+from cctv.decoding.contrast import noise_scales
+from cctv.decoding.passes import (
+    Answers,
+    Job,
+    Noise,
+    Suffixes,
+    Tokens,
+    answer,
+    encode_video,
+    read_prefix,
+)
 from cctv.models.base import Encoder, Model, Prompt
-from cctv.models.decoder import Cache
+from cctv.models.decoder import Prefix
 
 
-class Answers(NamedTuple):
-    """What one batch answered, B rows.
+class Stream(NamedTuple):
+    """One form of one video and the prompts of all questions about it.
 
-    tokens int32[B, T] generated ids, count int32[B] how many of them are the answer (the stop
-    token is not), and float32[B] of the first answer token: margin, margin_contrast, exact_to
-    (see `contrast.Fused`); masked, finite bool[B] (every logit of every branch and step).
+    noise_step: VCD's step, None for none. owner: streams of equal owner share the features of equal
+    groups of frames.
     """
 
-    tokens: np.ndarray
-    count: np.ndarray
-    margin: np.ndarray
-    margin_contrast: np.ndarray
-    exact_to: np.ndarray
-    masked: np.ndarray
-    finite: np.ndarray
+    clip: object
+    prompts: Sequence[Prompt]
+    noise_step: int | None = None
+    owner: str = ""
 
 
-class Batch(NamedTuple):
-    """K branches of B rows, padded to S tokens. Arrays as in `Prompt`, with axes [K, B, …].
-
-    length int32[K, B] is the number of real tokens; padding stands behind them.
-    """
-
-    tokens: np.ndarray
-    positions: np.ndarray
-    visual: np.ndarray
-    length: np.ndarray
-    next_position: np.ndarray
-
-
-def bucket(n: int, *, least: int = 64) -> int:
+def bucket(n: int, *, least: int) -> int:
     """The shape that n is padded to: a multiple of a quarter of its power of two, at most 25 %
     more, and never below `least`."""
     if n <= least:
@@ -58,32 +53,20 @@ def bucket(n: int, *, least: int = 64) -> int:
     return -(-n // step) * step
 
 
-def pad_batch(
-    branches: Sequence[Sequence[Prompt]], offsets: Sequence[Sequence[int]], *, rows: int, size: int
-) -> Batch:
-    """Stacks K lists of prompts into a batch of `rows` rows of `size` tokens.
-
-    offsets[k][b] is where the visual tokens of that prompt's video begin in the feature table.
-    Missing rows repeat the last one; their answers are to be dropped.
-    """
-    k = len(branches)
-    tokens, visual = np.zeros((k, rows, size), np.int32), np.full((k, rows, size), -1, np.int32)
-    positions = np.zeros((k, rows, size, 3), np.int32)
-    length, following = np.zeros((k, rows), np.int32), np.zeros((k, rows), np.int32)
-    for i in range(k):
-        for j in range(rows):
-            at = min(j, len(branches[i]) - 1)
-            p, n = branches[i][at], len(branches[i][at].tokens)
-            tokens[i, j, :n], positions[i, j, :n] = p.tokens, p.positions
-            visual[i, j, :n] = np.where(p.visual < 0, -1, p.visual + offsets[i][at])
-            length[i, j], following[i, j] = n, p.next_position
-    return Batch(tokens, positions, visual, length, following)
+def common_prefix(prompts: Sequence[Prompt]) -> int:
+    """How many leading tokens all prompts share, leaving each at least one."""
+    shortest = min(len(p.tokens) for p in prompts) - 1
+    head = np.stack([p.tokens[:shortest] for p in prompts])
+    differs = (head != head[0]).any(axis=0)
+    return int(differs.argmax()) if differs.any() else shortest
 
 
 class Engine:
     """A model with its host-side encoder, compiled on demand.
 
-    `batch` rows run together; `vision_batch` temporal groups are encoded together.
+    At most `batch` questions of each stream run together, and `vision_batch` temporal groups. With
+    `share_base_segment` the leading part that a scene's streams have in common is read once. `seed`
+    keys VCD's noise.
     """
 
     def __init__(
@@ -91,201 +74,207 @@ class Engine:
         model: Model,
         encoder: Encoder,
         *,
-        batch: int = 8,
+        batch: int = 32,
         vision_batch: int = 8,
         max_new_tokens: int = 16,
+        share_base_segment: bool = False,
+        seed: int = 0,
     ):
-        for name, value in (("batch", batch), ("max_new_tokens", max_new_tokens)):
+        for name, value in (
+            ("batch", batch),
+            ("vision_batch", vision_batch),
+            ("max_new_tokens", max_new_tokens),
+        ):
             if value < 1:
                 raise ValueError(f"{name}={value} must be at least 1")
         self.model, self.encoder = model, encoder
         self.batch, self.vision_batch, self.max_new_tokens = batch, vision_batch, max_new_tokens
+        self.share_base_segment, self.seed = share_base_segment, seed
         self.dtype = jax.tree.leaves(model)[0].dtype
-        self._caches: dict[tuple[int, int], Cache] = {}
+        self.counts = dict.fromkeys(
+            ("groups", "groups_encoded", "prefix_tokens", "prefix_tokens_shared"), 0
+        )
 
-    def encode_videos(self, clips: Sequence) -> tuple[jax.Array, list[int]]:
-        """Features of several videos as one table float[V', 1 + E, D] and where each begins."""
-        parts, offsets, total = [], [], 0
-        for clip in clips:
-            features = self._encode(self.encoder.vision_inputs(clip))
-            offsets.append(total)
-            total += len(features)
-            parts.append(features)
-        table = jnp.concatenate(parts)
-        return jnp.pad(table, ((0, bucket(total) - total), (0, 0), (0, 0))), offsets
+    def run(
+        self, streams: Sequence[Stream], jobs: Sequence[Job], *, alphas: Sequence[float]
+    ) -> list[Answers]:
+        """The answers of each job, alphas[i] being the α of jobs[i]; arrays are on the host.
 
-    def _encode(self, inputs) -> jax.Array:
-        """float[V, 1 + E, D] of one video, encoded `vision_batch` groups at a time."""
-        groups, patches = inputs.mask.shape
-        size = bucket(patches)
-        out = []
-        for first in range(0, groups, self.vision_batch):
-            part = [a[first : first + self.vision_batch] for a in inputs]
-            n = len(part[0])
-            widths = [(0, self.vision_batch - n), (0, size - patches)]
-            part = [np.pad(a, widths + [(0, 0)] * (a.ndim - 2)) for a in part]
-            features = encode_video(self.model, type(inputs)(*part))  # [G, V, 1 + E, D]
-            merged = features.shape[1] * patches // size
-            out.append(features[:n, :merged].reshape(-1, *features.shape[2:]))
-        return jnp.concatenate(out)
-
-    def answer(
-        self,
-        branches: Sequence[Sequence[Prompt]],
-        offsets: Sequence[Sequence[int]],
-        *,
-        features: jax.Array,
-        method: Method,
-        alpha: float,
-    ) -> Answers:
-        """Answers of at most `batch` rows; branches[k][b] is row b's prompt in branch k.
-
-        The longest prompt of all branches decides the padded size. The result is on the host.
+        Streams may have different numbers of questions; Q is the largest, and what lies beyond a
+        stream's own number is to be dropped.
         """
-        if len(branches) != method.branches or not 0 < len(branches[0]) <= self.batch:
-            raise ValueError(
-                f"{method.name} takes {method.branches} branches of 1 to {self.batch} rows, got "
-                f"{len(branches)} of {len(branches[0]) if branches else 0}"
-            )
-        size = bucket(max(len(p.tokens) for branch in branches for p in branch))
-        batch = pad_batch(branches, offsets, rows=self.batch, size=size)
+        _check_jobs(jobs, len(streams))
+        features, table_rows = self.encode(streams)
+        split = [common_prefix(s.prompts) for s in streams]
+        prefixes = self._read_prefixes(streams, split, table_rows, features)
         yes, no = self.encoder.answer_ids
-        # The cache is handed over and comes back: the next batch of this shape writes into it.
-        key = (method.branches, size)
-        cache = self._caches.pop(key, None)
-        if cache is None:
-            self._caches.clear()  # one cache at a time on the device
-            cache = Cache.zeros(
-                self.model.decoder_config,
-                batch=(method.branches, self.batch),
-                slots=size + self.max_new_tokens,
-                dtype=self.dtype,
+        questions = max(len(s.prompts) for s in streams)
+        parts = []
+        for first in range(0, questions, self.batch):
+            size = min(self.batch, questions - first)
+            suffixes = self._suffixes(streams, split, table_rows, first=first, size=size)
+            out = answer(
+                self.model,
+                features if (suffixes.tokens.rows >= 0).any() else None,
+                prefixes,
+                suffixes,
+                np.asarray(alphas, np.float32),
+                jobs=tuple(jobs),
+                yes=yes,
+                no=no,
+                stop=tuple(self.encoder.stop_ids),
+                max_new_tokens=self.max_new_tokens,
             )
-        answers, cache = generate(
-            self.model, features, batch, cache, jnp.float32(alpha),
-            method=method, yes=yes, no=no, stop=tuple(self.encoder.stop_ids),
-            max_new_tokens=self.max_new_tokens,
-        )  # fmt: skip
-        self._caches[key] = cache
-        return Answers(*(a[: len(branches[0])] for a in jax.device_get(answers)))
+            parts.append([[a[:, :size] for a in job] for job in jax.device_get(out)])
+        return [
+            Answers(*(np.concatenate(field, axis=1) for field in zip(*job))) for job in zip(*parts)
+        ]
+
+    def encode(self, streams: Sequence[Stream]) -> tuple[jax.Array, list[np.ndarray]]:
+        """The feature table float[V', 1 + E, D] of all streams, and of each stream the rows of its
+        visual tokens, int32[V]. Groups that look alike are encoded once."""
+        parts, starts, total, rows = [], {}, 0, []
+        for stream in streams:
+            keys = self._group_keys(stream)
+            fresh = [g for g, key in enumerate(keys) if key not in starts and keys.index(key) == g]
+            inputs = self.encoder.vision_inputs(stream.clip)
+            per_group = 0
+            for first in range(0, len(fresh), self.vision_batch):
+                chosen = fresh[first : first + self.vision_batch]
+                features = self._encode_groups(inputs, chosen, stream)  # [n, V, 1 + E, D]
+                per_group = features.shape[1]
+                for g in chosen:
+                    starts[keys[g]] = (total, per_group)
+                    total += per_group
+                parts.append(features.reshape(-1, *features.shape[2:]))
+            self.counts["groups"] += len(keys)
+            self.counts["groups_encoded"] += len(fresh)
+            rows.append(
+                np.concatenate([np.arange(n) + start for start, n in map(starts.get, keys)])
+            )
+        table = jnp.concatenate(parts)
+        return jnp.pad(table, ((0, bucket(total, least=64) - total), (0, 0), (0, 0))), rows
+
+    def _group_keys(self, stream: Stream) -> list[tuple]:
+        digests = self.encoder.group_digests(stream.clip)
+        if stream.noise_step is None:
+            return [(stream.owner, d) for d in digests]
+        video = stream.clip.digest
+        return [(video, stream.noise_step, g) for g in range(len(digests))]
+
+    def _encode_groups(self, inputs, chosen: list[int], stream: Stream) -> jax.Array:
+        """float[n, V, 1 + E, D] of some groups of a video, padded to one shape while encoded."""
+        n, patches = len(chosen), inputs.mask.shape[1]
+        size = bucket(patches, least=64)
+        widths = [(0, self.vision_batch - n), (0, size - patches)]
+        padded = [np.pad(a[chosen], widths + [(0, 0)] * (a.ndim - 2)) for a in inputs]
+        noise = None
+        if stream.noise_step is not None:
+            video = int.from_bytes(bytes.fromhex(stream.clip.digest[:8]))
+            key = jax.random.fold_in(jax.random.key(self.seed), np.uint32(video))
+            group = np.pad(np.asarray(chosen, np.int32), (0, self.vision_batch - n))
+            noise = Noise(key, group, np.asarray(noise_scales(stream.noise_step), np.float32))
+        features = encode_video(self.model, type(inputs)(*padded), noise)
+        return features[:n, : features.shape[1] * patches // size]
+
+    def _read_prefixes(self, streams, split, table_rows, features) -> tuple[Prefix, ...]:
+        """Keys and values of what the questions of each stream share: one part of its own and, with
+        `share_base_segment`, a part before it that streams have in common."""
+        whole = [
+            _Part(s.prompts[0], rows, 0, end) for s, rows, end in zip(streams, table_rows, split)
+        ]
+        shared = np.zeros(len(streams), np.int32)
+        if self.share_base_segment:
+            shared = _shared_lengths(whole)
+        self.counts["prefix_tokens"] += sum(split)
+        self.counts["prefix_tokens_shared"] += int(shared.sum() - shared.max())
+        prefixes: tuple[Prefix, ...] = ()
+        if shared.any():
+            leader = whole[int(shared.argmax())]._replace(end=int(shared.max()))
+            cache = read_prefix(self.model, features, _pack([leader], least=64), prefixes)
+            prefixes = (Prefix(jax.tree.map(lambda a: a[0], cache), shared),)
+        own = [part._replace(start=int(n)) for part, n in zip(whole, shared)]
+        cache = read_prefix(self.model, features, _pack(own, least=64), prefixes)
+        return (*prefixes, Prefix(cache, np.asarray(split, np.int32) - shared))
+
+    def _suffixes(self, streams, split, table_rows, *, first: int, size: int) -> Suffixes:
+        """What follows the prefix in questions first … first+size-1 of each stream, the stream's
+        last question standing in for those it lacks. Padded on the left: all end together."""
+        count = bucket(size, least=4)
+        parts = [
+            _Part(stream.prompts[min(first + i, len(stream.prompts) - 1)], rows, start, None)
+            for stream, rows, start in zip(streams, table_rows, split)
+            for i in range(count)
+        ]
+        packed = _pack(parts, least=16, left=True)
+        shape = (len(streams), count)
+        length = packed.ids.shape[-1]
+        pad = np.array([length - len(p.prompt.tokens) + p.start for p in parts], np.int32)
+        following = np.array([p.prompt.next_position for p in parts], np.int32)
+        return Suffixes(
+            Tokens(*(a.reshape(*shape, *a.shape[1:]) for a in packed)),
+            pad.reshape(shape),
+            following.reshape(shape),
+        )
 
 
-@jax.jit
-def encode_video(model: Model, inputs) -> jax.Array:
-    """`model.encode_video`, compiled once a shape."""
-    return model.encode_video(inputs)
+class _Part(NamedTuple):
+    """Tokens start … end-1 of a prompt; `rows` are the table rows of its stream's visual tokens."""
+
+    prompt: Prompt
+    rows: np.ndarray
+    start: int
+    end: int | None
+
+    def table_rows(self) -> np.ndarray:
+        """int32 of each token: where its feature stands, -1 for text."""
+        visual = self.prompt.visual[self.start : self.end]
+        return np.where(visual < 0, -1, self.rows[visual])
 
 
-class _State(NamedTuple):
-    """The token loop's carry. step: how many tokens were generated; token int32[B], the last."""
+def _pack(parts: Sequence[_Part], *, least: int, left: bool = False) -> Tokens:
+    """Stacks parts of prompts, padded on the right, or on the left, to one bucketed length."""
+    lengths = [len(p.prompt.tokens[p.start : p.end]) for p in parts]
+    size = bucket(max(lengths), least=least)
+    ids = np.zeros((len(parts), size), np.int32)
+    positions = np.zeros((len(parts), size, 3), np.int32)
+    rows = np.full((len(parts), size), -1, np.int32)
+    for i, (part, n) in enumerate(zip(parts, lengths)):
+        place = slice(size - n, size) if left else slice(0, n)
+        ids[i, place] = part.prompt.tokens[part.start : part.end]
+        positions[i, place] = part.prompt.positions[part.start : part.end]
+        rows[i, place] = part.table_rows()
+    return Tokens(ids, positions, rows)
 
-    step: jax.Array
-    token: jax.Array
-    done: jax.Array
-    count: jax.Array
-    tokens: jax.Array
-    finite: jax.Array
-    cache: Cache
 
+def _shared_lengths(parts: Sequence[_Part]) -> np.ndarray:
+    """int32[streams]: how many leading tokens each has in common with the first that has any.
 
-@functools.partial(
-    jax.jit,
-    static_argnames=("method", "yes", "no", "stop", "max_new_tokens"),
-    donate_argnames="cache",
-)
-def generate(
-    model: Model,
-    features: jax.Array,
-    batch: Batch,
-    cache: Cache,
-    alpha: jax.Array,
-    *,
-    method: Method,
-    yes: int,
-    no: int,
-    stop: tuple[int, ...],
-    max_new_tokens: int,
-) -> tuple[Answers, Cache]:
-    """Prefill of all branches in one vmapped pass, then greedy steps until every row is done.
-
-    features: float[V', 1 + E, D]; cache: float[K, L, B, S + max_new_tokens, KV, H] twice; alpha:
-    float32 scalar. A row is done when its first token is exactly Yes or No, or at a stop token.
+    Tokens are the same when their ids and, for visual ones, their features are. Streams that share
+    less than the longest common part share nothing.
     """
-    k, rows, size = batch.tokens.shape
-    slots = jnp.arange(size + max_new_tokens)
-    real = slots < jnp.asarray(batch.length)[..., None]  # [K, B, slots]
-    causal = slots[None, :] <= slots[:size, None]  # [T, slots]
+    whole = [(p.prompt.tokens[: p.end], p.table_rows()) for p in parts]
 
-    def prefill(tokens, positions, visual, real, length, cache):
-        hidden, cache = model(
-            tokens, positions=positions, visual=visual, features=features,
-            mask=causal & real[:, None], cache=cache, start=0,
-        )  # fmt: skip
-        last = jnp.take_along_axis(hidden, (length - 1)[:, None, None], axis=1)[:, 0]  # [B, D]
-        return model.logits(last), cache
+    def common(a, b) -> int:
+        n = min(len(a[0]), len(b[0]))
+        differs = (a[0][:n] != b[0][:n]) | (a[1][:n] != b[1][:n])
+        return int(differs.argmax()) if differs.any() else n
 
-    def step(token, position, visible, start, cache):
-        hidden, cache = model.step(
-            token[:, None], positions=position, mask=visible[:, None], cache=cache, start=start
-        )
-        return model.logits(hidden[:, 0]), cache
-
-    z, cache = jax.vmap(prefill)(
-        batch.tokens, batch.positions, batch.visual, real, batch.length, cache
-    )  # [K, B, vocabulary]
-    first = method.fuse(z, alpha=alpha, yes=yes, no=no)
-    token = pick(first.logits, yes=yes, no=no)
-    stops = jnp.asarray(stop, jnp.int32)
-    ended = jnp.isin(token, stops)
-    state = _State(
-        step=jnp.int32(1),
-        token=token,
-        done=ended | (token == yes) | (token == no),
-        count=jnp.where(ended, 0, 1),
-        tokens=jnp.zeros((rows, max_new_tokens), jnp.int32).at[:, 0].set(token),
-        finite=_finite(z),
-        cache=cache,
-    )
-
-    def more(s: _State):
-        return (s.step < max_new_tokens) & ~s.done.all()
-
-    def body(s: _State) -> _State:
-        start = size + s.step - 1  # the slot of the token that is fed now
-        visible = real | ((slots >= size) & (slots <= start))
-        position = jnp.broadcast_to(
-            (batch.next_position + s.step - 1)[..., None, None], (k, rows, 1, 3)
-        )
-        z, cache = jax.vmap(step, in_axes=(None, 0, 0, None, 0))(
-            s.token, position, visible, start, s.cache
-        )
-        fused = method.fuse(z, alpha=alpha, yes=yes, no=no)
-        token = pick(fused.logits, yes=yes, no=no)
-        done = s.done | jnp.isin(token, stops)
-        return _State(
-            step=s.step + 1,
-            token=token,
-            done=done,
-            count=s.count + ~done,
-            tokens=s.tokens.at[:, s.step].set(token),
-            finite=s.finite & (s.done | _finite(z)),
-            cache=cache,
-        )
-
-    end = jax.lax.while_loop(more, body, state)
-    answers = Answers(
-        end.tokens, end.count, first.margin, first.margin_contrast, first.exact_to, first.masked,
-        end.finite,
-    )  # fmt: skip
-    return answers, end.cache
+    # Positions follow from the tokens and the size of the grid, which the features carry.
+    lengths = np.array([[common(a, b) if i != j else 0 for j, b in enumerate(whole)]
+                        for i, a in enumerate(whole)])  # fmt: skip
+    if not lengths.max():
+        return np.zeros(len(parts), np.int32)
+    leader, _ = np.unravel_index(lengths.argmax(), lengths.shape)
+    longest = lengths.max()
+    return np.where(
+        (lengths[leader] == longest) | (np.arange(len(parts)) == leader), longest, 0
+    ).astype(np.int32)
 
 
-def pick(logits: jax.Array, *, yes: int, no: int) -> jax.Array:
-    """Greedy token int32[B] of float[B, vocabulary]; a tie between Yes and No is No."""
-    token = jnp.argmax(logits, axis=-1).astype(jnp.int32)
-    return jnp.where((token == yes) & (logits[:, yes] == logits[:, no]), no, token)
-
-
-def _finite(z: jax.Array) -> jax.Array:
-    """bool[B] of float[K, B, vocabulary]."""
-    return jnp.isfinite(z).all(axis=(0, 2))
+def _check_jobs(jobs: Sequence[Job], streams: int) -> None:
+    for job in jobs:
+        expected = len(job.originals) if job.method.branches == 2 else 0
+        numbers = (*job.originals, *job.contrasts)
+        if not job.originals or len(job.contrasts) != expected or max(numbers) >= streams:
+            raise ValueError(f"{job} does not fit {streams} streams")

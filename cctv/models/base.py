@@ -1,11 +1,12 @@
 """What a family gives the engine: a model of weights and a host-side encoder of its input."""
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import jax
 import numpy as np
 
-from cctv.models.decoder import Cache, DecoderConfig
+from cctv.models.decoder import Cache, DecoderConfig, Prefix
 
 
 class Prompt(NamedTuple):
@@ -40,6 +41,12 @@ class Encoder(Protocol):
     def vision_inputs(self, clip) -> tuple[np.ndarray, ...]:
         """Arrays with a leading axis of temporal groups, for `Model.encode_video`."""
 
+    def group_digests(self, clip) -> list[bytes]:
+        """One a temporal group; equal digests mean equal vision inputs."""
+
+    def keep_frames(self, clip, kept, *, mode: str):
+        """The clip that TCD contrasts with, see `cctv.decoding.contrast.TCD`."""
+
     def prompt(self, text: str, clip) -> Prompt:
         """Token ids and positions of the whole prompt."""
 
@@ -60,21 +67,18 @@ class Model(Protocol):
         tokens: jax.Array,
         *,
         positions: jax.Array,
-        visual: jax.Array,
-        features: jax.Array,
-        mask: jax.Array,
         cache: Cache,
         start: jax.Array | int,
+        first: jax.Array | None = None,
+        prefix: Sequence[Prefix] = (),
+        features: jax.Array | None = None,
+        rows: jax.Array | None = None,
     ) -> tuple[jax.Array, Cache]:
         """Hidden states float[B, T, D] of tokens int[B, T] and the cache with them written.
 
-        features: float[V', 1 + E, D], the table that `visual` int[B, T] points into (-1 = text).
+        features: float[V', 1 + E, D], the table that `rows` int[B, T] points into (-1 = text);
+        without them all tokens are text. The rest as in `Decoder.__call__`.
         """
-
-    def step(
-        self, token: jax.Array, *, positions: jax.Array, mask: jax.Array, cache: Cache, start
-    ) -> tuple[jax.Array, Cache]:
-        """The same for one generated token int[B, 1], which is always text."""
 
     def logits(self, hidden: jax.Array) -> jax.Array:
         """float32[…, vocabulary]."""

@@ -4,6 +4,7 @@ Layers are stacked and scanned, so that compile time does not grow with depth. T
 argument and a result; nothing here remembers a call.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,11 +17,15 @@ from cctv.models.layers import (
     Embed,
     Linear,
     RMSNorm,
+    Segment,
     attend,
     rotary_frequencies,
     rotate,
     stack,
 )
+
+BLOCK = 256  # queries that attend together in a long causal input, at least
+MAX_BLOCKS = 8  # how many blocks are compiled; longer inputs have longer blocks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,11 +77,17 @@ class Cache(NamedTuple):
     v: jax.Array
 
     @classmethod
-    def zeros(cls, config: DecoderConfig, *, batch: tuple[int, ...], slots: int, dtype):
-        """An empty cache. `batch` (…, B) may have leading axes, which come first in the shape."""
-        *lead, size = batch
-        shape = (*lead, config.num_layers, size, slots, config.num_kv_heads, config.head_dim)
+    def zeros(cls, config: DecoderConfig, *, batch: int, slots: int, dtype):
+        """An empty cache."""
+        shape = (config.num_layers, batch, slots, config.num_kv_heads, config.head_dim)
         return cls(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
+
+
+class Prefix(NamedTuple):
+    """A cache of batch 1 that all rows of a call share, and how many of its slots are filled."""
+
+    cache: Cache
+    length: jax.Array
 
 
 class Block(nnx.Module):
@@ -130,17 +141,25 @@ class Decoder(nnx.Module):
         x: jax.Array,
         *,
         positions: jax.Array,
-        mask: jax.Array,
         cache: Cache,
         start: jax.Array | int,
+        first: jax.Array | None = None,
+        prefix: Sequence[Prefix] = (),
         deepstack: jax.Array | None = None,
     ) -> tuple[jax.Array, Cache]:
-        """Runs T tokens against a cache of S slots and writes them to slots start … start+T-1.
+        """Runs T tokens, writing their keys and values to slots start … start+T-1 of the cache.
+
+        The token in slot i sees the whole prefix and the slots from first[b] to i:
+
+            first = 2    slot 0 1 2 3 4        (left padding in slots 0 and 1)
+            token in 2        . . x . .
+            token in 4        . . x x x
 
         Args:
           x: float[B, T, D], embedded tokens.
           positions: int[B, T, 3], rotary position on each axis (a plain decoder reads axis 0).
-          mask: bool[B, T, S], True = attend, over the slots as they are after this call's write.
+          first: int[B], the first real slot of each row; None is 0.
+          prefix: keys and values before all of it, shared by the rows, in any number of parts.
           deepstack: float[E, B, T, D], feature e is added after layer e (arXiv 2406.04334).
 
         Returns (float[B, T, D] after the final norm, the cache).
@@ -150,26 +169,68 @@ class Decoder(nnx.Module):
         frequencies = rotary_frequencies(c.head_dim, c.rope_theta)  # [H/2]
         angles = positions.astype(jnp.float32)[..., axis] * frequencies  # [B, T, H/2]
 
-        def layer(carry, block_and_index):
-            (x, cache), (block, i) = carry, block_and_index
+        def layer(carry, inputs):
+            (x, cache), (block, i) = carry, inputs
             q, k, v = block.qkv(x, angles)
             # Written in place: a cache given to scan as input and output would be held twice.
             k_all = jax.lax.dynamic_update_slice(cache.k, k[None], (i, 0, start, 0, 0))
             v_all = jax.lax.dynamic_update_slice(cache.v, v[None], (i, 0, start, 0, 0))
-            heads = attend(q, k_all[i], v_all[i], mask=mask)  # [B, T, N, H]
+            before = [_segment(p, i) for p in prefix]
+            heads = attend_causally(
+                q, k_all[i], v_all[i], start=start, first=first, before=before
+            )  # [B, T, N, H]
             return (block.finish(x, heads), Cache(k_all, v_all)), None
 
-        first = 0 if deepstack is None else len(deepstack)
+        unrolled = 0 if deepstack is None else len(deepstack)
         carry = (x, cache)
-        for i in range(first):
+        for i in range(unrolled):
             block = jax.tree.map(lambda w, i=i: w[i], self.layers)
             (x, cache), _ = layer(carry, (block, i))
             carry = (x + deepstack[i], cache)
-        rest = jax.tree.map(lambda w: w[first:], self.layers)
-        (x, cache), _ = jax.lax.scan(layer, carry, (rest, jnp.arange(first, c.num_layers)))
+        rest = jax.tree.map(lambda w: w[unrolled:], self.layers)
+        (x, cache), _ = jax.lax.scan(layer, carry, (rest, jnp.arange(unrolled, c.num_layers)))
         return self.norm(x), cache
 
     def logits(self, x: jax.Array) -> jax.Array:
         """float32[…, vocabulary] of hidden states float[…, D]."""
         table = (self.embed if self.head is None else self.head).table[...]
         return jnp.einsum("...d,vd->...v", x, table, preferred_element_type=jnp.float32)
+
+
+def _segment(prefix: Prefix, layer: jax.Array | int) -> Segment:
+    """One layer of a prefix."""
+    k, v = (a[layer] for a in prefix.cache)  # [1, P, K, H]
+    return Segment(k, v, jnp.arange(k.shape[1]) < prefix.length)
+
+
+def attend_causally(
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    *,
+    start: jax.Array | int,
+    first: jax.Array | None = None,
+    before: Sequence[Segment] = (),
+) -> jax.Array:
+    """Attention of the tokens in slots start … start+T-1 to `before` and to their own past.
+
+    q: float[B, T, N, H]; k, v: float[B, S, K, H]; first: int[B], see `Decoder`. Long inputs that
+    begin at slot 0 run in blocks of queries, each against the keys up to its end: half of the work,
+    and scores of one block at a time in memory.
+    """
+    t, slots = q.shape[1], jnp.arange(k.shape[1])
+
+    def part(q, k, v, start):
+        mask = slots[: k.shape[1]] <= (start + jnp.arange(q.shape[1]))[:, None]  # [T, S]
+        if first is not None:
+            mask = mask & (slots[: k.shape[1]] >= first[:, None, None])  # [B, T, S]
+        return attend(q, *before, Segment(k, v, mask))
+
+    if t <= BLOCK or not (isinstance(start, int) and start == 0):
+        return part(q, k, v, start)
+    size = -(-t // MAX_BLOCKS // BLOCK) * BLOCK
+    ends = [min(i + size, t) for i in range(0, t, size)]
+    return jnp.concatenate(
+        [part(q[:, i:end], k[:, :end], v[:, :end], i) for i, end in zip(range(0, t, size), ends)],
+        axis=1,
+    )

@@ -4,7 +4,9 @@ Flax's own norms promote bfloat16 activations to float32, which breaks the carry
 layers; these cast back. Modules hold weights only and are never mutated in a call.
 """
 
+import functools
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -69,17 +71,59 @@ def stack(make: Callable[[nnx.Rngs], nnx.Module], depth: int, *, rngs: nnx.Rngs)
     return nnx.vmap(make)(rngs.split(depth))
 
 
-def attend(q: jax.Array, k: jax.Array, v: jax.Array, *, mask: jax.Array | None = None) -> jax.Array:
-    """Scaled dot-product attention with grouped key/value heads, softmax in float32.
+class Segment(NamedTuple):
+    """Keys and values to attend to: k, v float[B or 1, S, K, H]; mask bool, True = attend.
+
+    With a batch of 1 all rows share the segment: their queries are folded into one query axis, so
+    that keys are read once. mask is broadcastable to [B, T, S], or to [S] for a shared segment.
+    """
+
+    k: jax.Array
+    v: jax.Array
+    mask: jax.Array
+
+
+def attend(q: jax.Array, *segments: Segment) -> jax.Array:
+    """Scaled dot-product attention over the union of some segments, softmax in float32.
+
+    Each segment is attended alone and the results are merged by their logsumexp (cascade
+    attention, as in FlashInfer, arXiv 2501.01005, section 3.1), which is exact.
 
     Args:
-      q: float[B, T, N, H]; k, v: float[B, S, K, H], N a multiple of K.
-      mask: bool, broadcastable to [B, T, S]; True = attend. A row with no True gets finite values.
+      q: float[B, T, N, H]; N is a multiple of the segments' K heads.
 
-    Returns float[B, T, N, H].
+    Returns float[B, T, N, H]. A query that may attend nowhere gets a finite value.
     """
-    mask = None if mask is None else mask[:, None]  # [B, 1, T, S]
-    return jax.nn.dot_product_attention(q, k, v, mask=mask)
+    parts = [_attend_one(q, s) for s in segments]
+    top = functools.reduce(jnp.maximum, (m for _, m, _ in parts))
+    out, total = 0.0, 0.0
+    for values, m, weight in parts:
+        scale = jnp.exp(m - top)
+        out, total = out + values * scale[..., None], total + weight * scale
+    return (out / total[..., None]).astype(q.dtype)
+
+
+def _attend_one(q: jax.Array, segment: Segment) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Unnormalised values float32[B, T, N, H], and the maximum and sum float32[B, T, N]."""
+    k, v, mask = segment
+    b, t, n, h = q.shape
+    shared = k.shape[0] == 1 and b > 1
+    rows = (1, b * t) if shared else (b, t)
+    folded = q.reshape(*rows, k.shape[2], -1, h)  # [B, T, K, G, H]
+    scores = jnp.einsum("btkgh,bskh->bkgts", folded, k, preferred_element_type=jnp.float32)
+    mask = jnp.broadcast_to(mask, (*rows, k.shape[1]))[:, None, None]  # [B, 1, 1, T, S]
+    scores = jnp.where(mask, scores * h**-0.5, _NOWHERE)
+    top = scores.max(axis=-1)  # [B, K, G, T]
+    weights = jnp.exp(scores - top[..., None])
+    values = jnp.einsum(
+        "bkgts,bskh->btkgh", weights.astype(v.dtype), v, preferred_element_type=jnp.float32
+    )
+    top, total = (jnp.moveaxis(a, -1, 1).reshape(b, t, n) for a in (top, weights.sum(axis=-1)))
+    return values.reshape(b, t, n, h), top, total
+
+
+# Finite, so that a row that may attend nowhere is not NaN; far below any score.
+_NOWHERE = -1e30
 
 
 def rotate(x: jax.Array, angles: jax.Array, *, dtype: jnp.dtype | None = None) -> jax.Array:

@@ -16,11 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from cctv.data import preprocess
 from cctv.data.errors import UserError
-from cctv.data.preprocess import Clip, QwenVideoProcessor, load_video, measure
+from cctv.data.preprocess import Clip, QwenVideoProcessor
 from cctv.models import hf_config, qwen_chat, tokenizers
 from cctv.models.base import Prompt
-from cctv.models.decoder import Cache, Decoder, DecoderConfig
+from cctv.models.decoder import Cache, Decoder, DecoderConfig, Prefix
 from cctv.models.qwen_vit import Groups, VisionConfig, VisionTower, groups
 from cctv.models.weights import Rule, linear, norm
 
@@ -81,28 +82,29 @@ class Model(nnx.Module):
         tokens: jax.Array,
         *,
         positions: jax.Array,
-        visual: jax.Array,
-        features: jax.Array,
-        mask: jax.Array,
         cache: Cache,
         start: jax.Array | int,
+        first: jax.Array | None = None,
+        prefix: Sequence[Prefix] = (),
+        features: jax.Array | None = None,
+        rows: jax.Array | None = None,
     ) -> tuple[jax.Array, Cache]:
         """See `cctv.models.base.Model`: visual tokens take their feature, text its embedding."""
-        x = self.decoder.embed(tokens)  # [B, T, D]
-        is_visual = (visual >= 0)[..., None, None]
-        taken = jnp.where(is_visual, features[visual], 0).astype(x.dtype)  # [B, T, 1 + E, D]
-        x = jnp.where(is_visual[..., 0], taken[:, :, 0], x)
-        deepstack = jnp.moveaxis(taken[:, :, 1:], 2, 0)  # [E, B, T, D]
+        x, deepstack = self.decoder.embed(tokens), None  # [B, T, D]
+        if rows is not None:
+            is_visual = (rows >= 0)[..., None, None]
+            taken = jnp.where(is_visual, features[rows], 0).astype(x.dtype)  # [B, T, 1 + E, D]
+            x = jnp.where(is_visual[..., 0], taken[:, :, 0], x)
+            deepstack = jnp.moveaxis(taken[:, :, 1:], 2, 0)  # [E, B, T, D]
         return self.decoder(
-            x, positions=positions, mask=mask, cache=cache, start=start, deepstack=deepstack
+            x,
+            positions=positions,
+            cache=cache,
+            start=start,
+            first=first,
+            prefix=prefix,
+            deepstack=deepstack,
         )
-
-    def step(
-        self, token: jax.Array, *, positions: jax.Array, mask: jax.Array, cache: Cache, start
-    ) -> tuple[jax.Array, Cache]:
-        """One generated (text) token int[B, 1]; DeepStack has nothing to add."""
-        x = self.decoder.embed(token)  # [B, 1, D]
-        return self.decoder(x, positions=positions, mask=mask, cache=cache, start=start)
 
     def logits(self, hidden: jax.Array) -> jax.Array:
         """float32[…, vocabulary]."""
@@ -244,11 +246,11 @@ class Encoder:
     @property
     def load_clip(self):
         """A picklable function of a path that gives a `Clip`, for worker processes."""
-        return functools.partial(load_video, processor=self.processor)
+        return functools.partial(preprocess.load_video, processor=self.processor)
 
     def measure(self, path: Path, texts: Sequence[str]) -> tuple[int, list[int]]:
         """Visual tokens of a video and the length of each prompt about it; no frame is decoded."""
-        clip = measure(path, self.processor)
+        clip = preprocess.measure(path, self.processor)
         visual = clip.grid[0] * self.processor.tokens_per_group(clip.grid)
         return visual, [len(self.prompt(text, clip).tokens) for text in texts]
 
@@ -266,13 +268,23 @@ class Encoder:
         patches, (_, height, width) = self.processor.patchify(clip.frames)
         return groups(patches, height, width, self.config.vision)
 
+    def group_digests(self, clip: Clip) -> list[bytes]:
+        """One a temporal group; equal digests mean equal vision inputs."""
+        return preprocess.group_digests(clip, self.processor.temporal_patch_size)
+
+    def keep_frames(self, clip: Clip, kept: Sequence[int], *, mode: str) -> Clip:
+        """The clip that TCD contrasts with, see `cctv.decoding.contrast.TCD`."""
+        if mode == "repeat":
+            return preprocess.show_kept(clip, kept)
+        return preprocess.drop_others(clip, kept, self.processor)
+
     def prompt(self, text: str, clip: Clip) -> Prompt:
         """The chat prompt of one video and one text, and the positions of its tokens."""
         per_group = self.processor.tokens_per_group(clip.grid)
         ids = qwen_chat.prompt_ids(
             self.tokenizer,
             text,
-            time_stamps=clip.times,
+            time_stamps=self.processor.time_stamps(clip.times),
             tokens_per_group=per_group,
             outer_vision_markers=self.outer_vision_markers,
             system=self.system_prompt,

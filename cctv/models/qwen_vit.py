@@ -16,6 +16,7 @@ from cctv.models.layers import (
     Embed,
     LayerNorm,
     Linear,
+    Segment,
     attend,
     rotary_frequencies,
     rotate,
@@ -118,7 +119,7 @@ class VisionBlock(nnx.Module):
         qkv = self.qkv(self.norm1(x)).reshape(g, p, 3, c.num_heads, -1)  # [G, P, 3, N, H]
         q, k, v = (qkv[:, :, i] for i in range(3))
         q, k = (rotate(a, angles, dtype=jnp.float32) for a in (q, k))
-        x = x + self.proj(attend(q, k, v, mask=mask[:, None]).reshape(g, p, -1))
+        x = x + self.proj(attend(q, Segment(k, v, mask[:, None])).reshape(g, p, -1))
         return x + self.fc2(jax.nn.gelu(self.fc1(self.norm2(x)), approximate=True))
 
 

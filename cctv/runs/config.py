@@ -2,16 +2,17 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ml_collections import ConfigDict
 
 from cctv.data.errors import UserError
-from cctv.decoding.contrast import CTCD, Base, Method
+from cctv.decoding.contrast import CTCD, TCD, VCD, Base, Method
 from cctv.models import MODELS
 
-METHODS = ("base", "c_tcd")
+METHODS = ("base", "vcd", "tcd", "c_tcd")
 DTYPES = ("float32", "bfloat16")
 
 
@@ -23,8 +24,11 @@ def check(config: ConfigDict) -> None:
         raise UserError(f"config.methods={methods} must be some of {METHODS}, each once")
     if not (math.isfinite(config.alpha) and config.alpha >= 0):
         raise UserError(f"config.alpha={config.alpha} must be a number of at least 0")
-    if not 0 <= config.beta <= 1:
-        raise UserError(f"config.beta={config.beta} must lie between 0 (off) and 1")
+    for name in METHODS:
+        try:
+            method_of(name, config)
+        except ValueError as error:
+            raise UserError(f"config.{error}") from None
     for name in ("max_new_tokens", "batch", "vision_batch", "limit"):
         if config[name] is not None and config[name] < 1:
             raise UserError(f"config.{name}={config[name]} must be at least 1")
@@ -45,17 +49,18 @@ def check(config: ConfigDict) -> None:
 
 def method_of(name: str, config: ConfigDict) -> Method:
     """The decoding method of a name."""
-    return Base() if name == "base" else CTCD(beta=config.beta)
+    if name == "base":
+        return Base()
+    if name == "vcd":
+        return VCD(noise_step=config.vcd.noise_step, beta=config.beta)
+    if name == "tcd":
+        return TCD(num_frames=config.tcd.num_frames, mode=config.tcd.mode, beta=config.beta)
+    return CTCD(beta=config.beta)
 
 
 def method_settings(config: ConfigDict) -> dict[str, dict[str, Any]]:
     """The parameters of each method for the manifest; α is in every row's key instead."""
-    return {name: {} if name == "base" else {"beta": config.beta} for name in config.methods}
-
-
-def alpha_of(name: str, config: ConfigDict) -> float:
-    """α as the rows of a method have it."""
-    return 0.0 if name == "base" else float(config.alpha)
+    return {name: asdict(method_of(name, config)) for name in config.methods}
 
 
 def model_name(config: ConfigDict, folder: Path) -> str:

@@ -12,6 +12,7 @@ from ml_collections import ConfigDict
 
 from cctv.decoding.engine import bucket
 from cctv.models import weights
+from cctv.models.decoder import BLOCK, MAX_BLOCKS
 from cctv.runs.predict import System
 
 ASSUMED_USE = 0.4  # share of the measured matmul rate that a run reaches
@@ -32,16 +33,18 @@ def lines(
     itemsize = jnp.dtype(config.model.dtype).itemsize
     parameters = weights.parameter_count(abstract)
     longest = max((max(p.lengths) for p in prompts), default=0)
-    size = bucket(longest)
-    branches = max(s.method.branches for s in systems)
-    decoder = abstract.decoder_config
+    # A scene's streams: its two videos, and both once more for each method that changes the video.
+    forms = 1 + sum(name in ("vcd", "tcd") for name in {s.method.name for s in systems})
+    decoder, streams = abstract.decoder_config, 2 * forms
+    size = bucket(longest, least=64)
     cache = (
-        2 * branches * config.batch * (size + config.max_new_tokens)
-        * decoder.num_layers * decoder.num_kv_heads * decoder.head_dim * itemsize
-    )  # fmt: skip
-    scores = branches * config.batch * decoder.num_heads * size * (size + config.max_new_tokens) * 4
-    tokens = sum(bucket(max(p.lengths)) * _padded(len(p.lengths), config.batch) for p in prompts)
-    tokens *= sum(s.method.branches for s in systems)
+        2 * streams * size * decoder.num_layers * decoder.num_kv_heads * decoder.head_dim * itemsize
+    )
+    block = max(BLOCK, size // MAX_BLOCKS)
+    scores = 4 * streams * decoder.num_heads * block * size
+    # One prefix a stream, then the questions' own tokens against it.
+    tokens = forms * sum(min(p.lengths) + sum(p.lengths) - len(p.lengths) * min(p.lengths)
+                         for p in prompts)  # fmt: skip
     flops = 2 * parameters * tokens
     rate = measured_flops(config.model.dtype)
     seconds = flops / (rate * ASSUMED_USE)
@@ -52,15 +55,11 @@ def lines(
         f"prompts: {int(np.median(visual))} visual tokens a video (median), the longest prompt "
         f"{longest} tokens, padded to {size}",
         f"memory: about {(parameters * itemsize + cache + scores) / 1e9:.2f} GB on the device "
-        f"(weights, {cache / 1e9:.2f} GB cache, {scores / 1e9:.2f} GB attention scores)",
+        f"(weights, {cache / 1e9:.2f} GB keys and values, {scores / 1e9:.2f} GB scores)",
         f"work: {flops / 1e12:.2f} TFLOP at {rate / 1e9:.0f} GFLOP/s measured on "
         f"{jax.devices()[0].device_kind}: about {_duration(seconds)} at {ASSUMED_USE:.0%} of it, "
         "compilation aside",
     ]
-
-
-def _padded(rows: int, batch: int) -> int:
-    return -(-rows // batch) * batch
 
 
 def measured_flops(dtype: str) -> float:

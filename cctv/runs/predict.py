@@ -1,12 +1,11 @@
-"""From one scene's clips and questions to its prediction rows.
+"""From the clips and questions of scenes to their prediction rows.
 
-The unit of work is one video under one method: its questions in order, cut into batches. What is
-computed together is a function of data and config alone, so that a resumed run repeats it.
+What is computed together is a function of data and config alone, so that a resumed run repeats it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -14,9 +13,11 @@ import numpy as np
 from cctv.data.errors import UserError
 from cctv.data.schema import SIDES, QuestionPair, Scene
 from cctv.data.video import VideoDecodeError, VideoMissingError
-from cctv.decoding.contrast import Method
-from cctv.decoding.engine import Answers, Engine
+from cctv.decoding.contrast import CTCD, TCD, VCD, Method
+from cctv.decoding.engine import Engine, Stream
+from cctv.decoding.passes import Answers, Job
 from cctv.metrics.answers import parse_answer
+from cctv.models.base import Encoder
 from cctv.runs.rows import Row
 
 LABELS = {"yes": 1, "no": 0, None: None}
@@ -59,47 +60,99 @@ def questions(scene: Scene) -> list[str]:
     return [getattr(pair, side) for pair in scene.questions for side in SIDES]
 
 
-def scene_rows(
-    scene: Scene,
-    clips: Mapping[str, Any],
-    systems: list[System],
+class Unit(NamedTuple):
+    """One scene to run: its clips by side, each what the encoder's `load_clip` gave or the
+    VideoDecodeError that it ended in."""
+
+    scene: Scene
+    clips: Mapping[str, Any]
+
+
+def rows_of(
+    units: Sequence[Unit],
+    systems: Sequence[System],
     *,
     engine: Engine,
     prompt: str,
-) -> Iterator[list[Row]]:
-    """Yields the rows of a scene batch by batch.
+) -> list[Row]:
+    """All rows of some scenes under all systems, from one pass of the engine.
 
-    clips: "positive" and "negative" to what the encoder's `load_clip` gave, or to the
-    VideoDecodeError that it ended in. prompt: a text with one {question}.
+    prompt: a text with one {question}. The two videos of a scene and every form of them that a
+    method contrasts with are streams of the pass; C-TCD needs none of its own.
     """
-    good = {side: clip for side, clip in clips.items() if not isinstance(clip, VideoDecodeError)}
-    features, offsets = None, {}
-    if good:
-        features, starts = engine.encode_videos(list(good.values()))
-        offsets = dict(zip(good, starts))
-    texts = [prompt.replace("{question}", q) for q in questions(scene)]
-    prompts = {side: [engine.encoder.prompt(t, clip) for t in texts] for side, clip in good.items()}
+    streams = _Streams(units, engine=engine, prompt=prompt)
+    done, rows = [], []
     for system in systems:
-        for video in SIDES:
-            sides = [video, _other(video)][: system.method.branches]
-            cells = system.cells(scene, video=video)
-            lacking = [clips[side] for side in sides if side not in good]
-            if lacking:
-                yield [_failed(cell, lacking[0]) for cell in cells]
-                continue
-            for first in range(0, len(cells), engine.batch):
-                part = slice(first, first + engine.batch)
-                answers = engine.answer(
-                    [prompts[side][part] for side in sides],
-                    [[offsets[side]] * len(cells[part]) for side in sides],
-                    features=features,
-                    method=system.method,
-                    alpha=system.alpha,
-                )
-                yield [
-                    _answered(cell, answers, i, engine=engine, clip=good[video], prompt=p)
-                    for i, (cell, p) in enumerate(zip(cells[part], prompts[video][part]))
-                ]
+        answered, originals, contrasts = [], [], []
+        for unit in units:
+            for video in SIDES:
+                sides = SIDES if system.method.name == "c_tcd" else (video,)
+                lacking = [unit.clips[s] for s in (video, *sides) if _is_error(unit.clips[s])]
+                if lacking:
+                    cells = system.cells(unit.scene, video=video)
+                    rows += [_failed(cell, lacking[0]) for cell in cells]
+                    continue
+                answered.append((unit, video))
+                originals.append(streams.number(unit, video))
+                if system.method.branches == 2:
+                    contrasts.append(streams.contrast(unit, video, system.method))
+        if answered:
+            job = Job(system.method, tuple(originals), tuple(contrasts))
+            done.append((system, job, answered))
+    if done:
+        alphas = [system.alpha for system, *_ in done]
+        results = engine.run(streams.all, [job for _, job, _ in done], alphas=alphas)
+        for (system, job, answered), answers in zip(done, results):
+            for v, (unit, video) in enumerate(answered):
+                stream = streams.all[job.originals[v]]
+                for i, cell in enumerate(system.cells(unit.scene, video=video)):
+                    at = Answers(*(field[v, i] for field in answers))
+                    rows.append(_answered(cell, at, stream, i, encoder=engine.encoder))
+    return rows
+
+
+class _Streams:
+    """The streams of some scenes, each made when it is first asked for."""
+
+    def __init__(self, units: Sequence[Unit], *, engine: Engine, prompt: str):
+        self._encoder, self._share = engine.encoder, engine.share_base_segment
+        self._texts = {
+            u.scene.scene_id: [prompt.replace("{question}", q) for q in questions(u.scene)]
+            for u in units
+        }
+        self._numbers: dict[tuple, int] = {}
+        self.all: list[Stream] = []
+
+    def number(self, unit: Unit, video: str, method: Method | None = None) -> int:
+        """The stream of a video, in the form that a method contrasts with (None: itself)."""
+        key = (unit.scene.scene_id, video, method)
+        if key not in self._numbers:
+            self._numbers[key] = len(self.all)
+            self.all.append(self._make(unit, video, method))
+        return self._numbers[key]
+
+    def contrast(self, unit: Unit, video: str, method: Method) -> int:
+        """The stream that a method contrasts a video with."""
+        if isinstance(method, CTCD):
+            return self.number(unit, _other(video))
+        return self.number(unit, video, method)
+
+    def _make(self, unit: Unit, video: str, method: Method | None) -> Stream:
+        clip = unit.clips[video]
+        if isinstance(method, TCD):
+            kept = method.kept(len(clip.indices))
+            clip = self._encoder.keep_frames(clip, kept, mode=method.mode)
+        scene = unit.scene.scene_id
+        return Stream(
+            clip=clip,
+            prompts=[self._encoder.prompt(text, clip) for text in self._texts[scene]],
+            noise_step=method.noise_step if isinstance(method, VCD) else None,
+            owner=scene if self._share else f"{scene} {video}",
+        )
+
+
+def _is_error(clip: Any) -> bool:
+    return isinstance(clip, VideoDecodeError)
 
 
 def _other(video: str) -> str:
@@ -125,27 +178,26 @@ def _empty(status: str) -> Row:
     }
 
 
-def _answered(cell: Row, answers: Answers, i: int, *, engine: Engine, clip, prompt) -> Row:
-    """The row of answer i of a batch."""
-    said = answers.tokens[i, : answers.count[i]]
+def _answered(cell: Row, answer: Answers, stream: Stream, i: int, *, encoder: Encoder) -> Row:
+    """The row of question i of a stream; the fields of `answer` are scalars, tokens int32[T]."""
     about = {
-        "video_digest": clip.digest,
-        "frame_indices": list(clip.indices),
-        "n_prompt_tokens": len(prompt.tokens),
-        "n_answer_tokens": int(answers.count[i]),
+        "video_digest": stream.clip.digest,
+        "frame_indices": list(stream.clip.indices),
+        "n_prompt_tokens": len(stream.prompts[i].tokens),
+        "n_answer_tokens": int(answer.count),
     }
-    if not answers.finite[i]:
+    if not answer.finite:
         return {**cell, **_empty("not_finite"), **about}
-    text = engine.encoder.decode(said)
+    text = encoder.decode(answer.tokens[: answer.count])
     label = LABELS[parse_answer(text)]
     return {
         **cell,
         "answer": text,
         "label": label,
-        "margin": float(answers.margin[i]),
-        "margin_contrast": _number(answers.margin_contrast[i]),
-        "alpha_exact_to": _number(answers.exact_to[i]),
-        "masked": bool(answers.masked[i]),
+        "margin": float(answer.margin),
+        "margin_contrast": _number(answer.margin_contrast),
+        "alpha_exact_to": _number(answer.exact_to),
+        "masked": bool(answer.masked),
         "status": "unparsed" if label is None else "ok",
         **about,
     }

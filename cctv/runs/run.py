@@ -24,7 +24,7 @@ from cctv.data.errors import UserError
 from cctv.data.pool import DecodePool
 from cctv.data.schema import SIDES, Dataset, Scene
 from cctv.data.video import VideoDecodeError
-from cctv.decoding import engine as engines
+from cctv.decoding.engine import Engine
 from cctv.metrics import evaluate as statistics
 from cctv.models import hub, weights
 from cctv.reports import page, tables
@@ -79,8 +79,13 @@ class Clock:
             self.seconds[phase] = self.seconds.get(phase, 0) + time.perf_counter() - start
 
 
-def evaluate(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> int:
+def evaluate(
+    config: ConfigDict, workdir: Path, *, dry_run: bool = False, alphas: Sequence[float] = ()
+) -> int:
     """Runs a config in a workdir, or goes on with what is there. Returns the exit status.
+
+    `alphas` runs every contrastive method at each of these α instead of config.alpha; they share
+    all passes through the model but the choice of tokens.
 
     1 when a cell gave non-finite logits, else 0. Raises UserError or OSError, one line, for what a
     user can mend; what was done by then is on disk.
@@ -88,7 +93,7 @@ def evaluate(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> int
     configs.check(config)
     clock = Clock()
     _set_up_jax(config)
-    plan = prepare(config, clock)
+    plan = prepare(config, clock, alphas=alphas or (config.alpha,))
     if dry_run:
         return _dry_run(plan)
     with clock("digest"):
@@ -115,7 +120,7 @@ def evaluate(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> int
     return status
 
 
-def prepare(config: ConfigDict, clock: Clock) -> Plan:
+def prepare(config: ConfigDict, clock: Clock, *, alphas: Sequence[float]) -> Plan:
     """Data and checkpoint found and checked; videos validated before a model is loaded."""
     with clock("make built-in data"):
         data = Path(config.data.path) if config.data.path else _builtin_data(config)
@@ -135,12 +140,10 @@ def prepare(config: ConfigDict, clock: Clock) -> Plan:
     name = configs.model_name(config, folder)
     systems = [
         predict.System(
-            method=configs.method_of(m, config),
-            alpha=configs.alpha_of(m, config),
-            model=name,
-            run=config.run,
+            method=configs.method_of(m, config), alpha=float(alpha), model=name, run=config.run
         )
         for m in config.methods
+        for alpha in ((0.0,) if m == "base" else alphas)
     ]
     for scene in scenes:
         for question in predict.questions(scene):
@@ -232,12 +235,14 @@ def _decode(plan: Plan, workdir: Path, done: set, clock: Clock) -> int:
             tied=plan.family.TIED,
         )
     c, written = plan.config, 0
-    engine = engines.Engine(
+    engine = Engine(
         model,
         plan.encoder,
         batch=c.batch,
         vision_batch=c.vision_batch,
         max_new_tokens=c.max_new_tokens,
+        share_base_segment=c.share_base_segment,
+        seed=c.seed,
     )
     paths = [(str(plan.dataset.video_path(s, side)),) for s in todo for side in SIDES]
     with (
@@ -253,16 +258,14 @@ def _decode(plan: Plan, workdir: Path, done: set, clock: Clock) -> int:
             systems = [s for s in plan.systems if _missing_of(s, scene, done)]
             try:
                 with clock("model"):
-                    batches = list(
-                        predict.scene_rows(scene, both, systems, engine=engine, prompt=c.prompt)
-                    )
+                    unit = predict.Unit(scene, both)
+                    made = predict.rows_of([unit], systems, engine=engine, prompt=c.prompt)
             except jax.errors.JaxRuntimeError as error:
                 raise predict.out_of_memory(
                     error, batch=c.batch, vision_batch=c.vision_batch
                 ) from None
             with clock("write"):
-                fresh = [r for batch in batches for r in batch if rows.key(r) not in done]
-                written += writer.write(fresh)
+                written += writer.write(r for r in made if rows.key(r) not in done)
             bar.update()
     return written
 
@@ -304,10 +307,6 @@ def _provenance(plan: Plan) -> dict[str, Any]:
         "vision_batch": c.vision_batch,
         "scenes": len(plan.scenes),
         "peak_memory_gb": _peak_memory(),
-        "compiled": {
-            "encode_video": engines.encode_video._cache_size(),
-            "generate": engines.generate._cache_size(),
-        },
         **manifest.environment(),
     }
 

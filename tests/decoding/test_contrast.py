@@ -100,6 +100,19 @@ def test_plausibility_masks_before_the_argmax_and_keeps_the_margin():
     assert not free.masked.any()
 
 
+@given(st.integers(0, 10**6))
+@settings(deadline=None, max_examples=40)
+def test_alpha_exact_to_under_plausibility(seed):
+    """Up to it the answer of the masked logits is the sign of the margin, on a grid of α."""
+    z = logits(seed, rows=4)
+    z[0, :, YES] += 2
+    for alpha in np.linspace(0, 6, 61):
+        out = ctcd(z, alpha, beta=0.2)
+        exact = np.asarray(out.exact_to) > alpha + 1e-4
+        winner = np.where(np.asarray(out.margin) > 0, YES, NO)
+        np.testing.assert_array_equal(np.asarray(out.logits).argmax(-1)[exact], winner[exact])
+
+
 def test_beta_out_of_range():
     with pytest.raises(ValueError, match="beta"):
         CTCD(beta=1.5)

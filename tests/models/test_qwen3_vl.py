@@ -66,21 +66,18 @@ def run(ours, videos, tokens_list, *, pad=0):
         n = len(p.tokens)
         tokens[i, :n], where[i, :n] = p.tokens, p.positions
         visual[i, :n] = np.where(p.visual < 0, -1, p.visual + offsets[i])
-    mask = np.tril(np.ones((size, size), bool))
-    mask = np.broadcast_to(mask, (b, size, size))
-    return np.asarray(forward(ours, tokens, where, visual, jnp.concatenate(tables), mask)), prompts
+    return np.asarray(forward(ours, tokens, where, visual, jnp.concatenate(tables))), prompts
 
 
 @jax.jit
-def forward(ours, tokens, where, visual, features, mask):
+def forward(ours, tokens, where, visual, features):
     b, size = tokens.shape
     hidden, _ = ours(
         tokens,
         positions=where,
-        visual=visual,
+        rows=visual,
         features=features,
-        mask=mask,
-        cache=Cache.zeros(ours.decoder_config, batch=(b,), slots=size, dtype=jnp.float32),
+        cache=Cache.zeros(ours.decoder_config, batch=b, slots=size, dtype=jnp.float32),
         start=0,
     )
     return ours.logits(hidden)

@@ -11,6 +11,7 @@ from cctv.data import schema
 from cctv.data.errors import UserError
 from cctv.data.schema import SIDES
 from cctv.decoding import engine
+from cctv.decoding.contrast import TCD
 from cctv.models import qwen3_vl, tiny, weights
 from cctv.runs import builtin, config, run
 
@@ -37,7 +38,6 @@ def test_a_run_leaves_its_files(finished, rows_of):
     assert held["system_prompt"] is None
     (invocation,) = manifest["provenance"]["invocations"]
     assert invocation["rows_written"] == len(rows)
-    assert invocation["compiled"]["generate"] >= 2
 
 
 def test_rows_obey_the_algebra_of_the_contrast(finished, rows_of):
@@ -79,7 +79,7 @@ def test_margins_equal_transformers_from_the_mp4(finished, make_config, rows_of,
         video = "".join(
             f"<{t:.1f} seconds><|vision_start|>{'<|video_pad|>' * (grid[1] * grid[2] // 4)}"
             "<|vision_end|>"
-            for t in clip.times
+            for t in encoder.processor.time_stamps(clip.times)
         )
         text = c.prompt.replace("{question}", pair.positive)
         ids = tokenizer(
@@ -115,6 +115,48 @@ def test_an_alpha_may_be_added(finished, make_config, tmp_path):
     assert [s["alpha"] for s in metrics["systems"]] == [0, 0.5, 1]
 
 
+def test_all_methods_in_one_invocation(finished, make_config, tmp_path, rows_of):
+    """The four methods share what they can; base and C-TCD are what they are alone; more α than one
+    cost no more passes."""
+    every = ("vcd", "base", "tcd", "c_tcd")
+    config = make_config(methods=every, limit=1)
+    assert run.evaluate(config, tmp_path, alphas=(0.5, 1.0)) == 0
+    rows = {key(r): r for r in rows_of(tmp_path)}
+    assert {(k[0], k[1]) for k in rows} == {
+        ("base", 0.0), *((m, a) for m in every if m != "base" for a in (0.5, 1.0))
+    }  # fmt: skip
+    expected = {key(r): r for r in rows_of(finished)}
+    for k, row in rows.items():
+        base = rows["base", 0.0, *k[2:]]
+        if k in expected:
+            assert abs(row["margin"] - expected[k]["margin"]) < 1e-4
+        if k[0] != "base":
+            fused = (1 + k[1]) * base["margin"] - k[1] * row["margin_contrast"]
+            assert abs(row["margin"] - fused) < 1e-4
+        if k[0] in ("vcd", "tcd"):
+            assert row["margin_contrast"] != base["margin"]
+        assert row["frame_indices"] == base["frame_indices"]
+
+
+@pytest.mark.parametrize("num_frames", [1, 3])
+def test_tcd_that_drops_frames(make_config, tmp_path, rows_of, num_frames):
+    """The contrast's prompt is shorter and its positions its own: as a run on those frames."""
+    change = dict(tcd__num_frames=num_frames, tcd__mode="drop", methods=("tcd",), limit=1)
+    run.evaluate(make_config(**change), tmp_path / "tcd")
+    plain = dict(video__num_frames=num_frames, methods=("base",), limit=1)
+    rows = {key(r)[2:]: r for r in rows_of(tmp_path / "tcd")}
+    first = next(iter(rows.values()))
+    kept = TCD(num_frames=num_frames).kept(len(first["frame_indices"]))
+    run.evaluate(make_config(**plain), tmp_path / "plain")
+    same = 0
+    for row in rows_of(tmp_path / "plain"):
+        frames = [rows[key(row)[2:]]["frame_indices"][i] for i in kept]
+        if row["frame_indices"] == frames:
+            assert abs(rows[key(row)[2:]]["margin_contrast"] - row["margin"]) < 1e-4
+            same += 1
+    assert same == len(rows) or num_frames == 3
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -142,23 +184,24 @@ def test_batch_does_not_change_answers(finished, make_config, tmp_path, rows_of)
 
 
 def test_interrupted_between_batches_equals_uninterrupted(
-    finished, make_config, tmp_path, monkeypatch
+    finished, make_config, tmp_path, monkeypatch, rows_of
 ):
     """Ctrl-C in the middle of a scene; a torn line; then a resumed run."""
-    answer, calls = engine.Engine.answer, []
+    answer, calls = engine.Engine.run, []
 
     def interrupted(self, *args, **kw):
         calls.append(1)
-        if len(calls) == 9:  # in the second scene
+        if len(calls) == 2:  # in the second scene
             raise KeyboardInterrupt
         return answer(self, *args, **kw)
 
-    monkeypatch.setattr(engine.Engine, "answer", interrupted)
+    monkeypatch.setattr(engine.Engine, "run", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run.evaluate(make_config(), tmp_path)
     monkeypatch.undo()
     shard = tmp_path / "predictions-00000-of-00001.jsonl"
-    assert 0 < len(shard.read_text().splitlines()) < len(calls) * 1000
+    first = {r["scene_id"] for r in rows_of(tmp_path)}
+    assert len(first) == 1
     with open(shard, "ab") as file:
         file.write(b'{"scene_id": "torn')
     assert run.evaluate(make_config(), tmp_path) == 0
@@ -295,8 +338,8 @@ def test_out_of_memory_says_what_to_set(make_config, tmp_path, monkeypatch):
     def answer(self, *args, **kw):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes.")
 
-    monkeypatch.setattr(engine.Engine, "answer", answer)
-    with pytest.raises(UserError, match=r"config\.batch=6"):
+    monkeypatch.setattr(engine.Engine, "run", answer)
+    with pytest.raises(UserError, match=r"config\.batch=16"):
         run.evaluate(make_config(), tmp_path)
 
 
@@ -304,7 +347,7 @@ def test_other_device_errors_are_not_hidden(make_config, tmp_path, monkeypatch):
     def answer(self, *args, **kw):
         raise jax.errors.JaxRuntimeError("INTERNAL: something else")
 
-    monkeypatch.setattr(engine.Engine, "answer", answer)
+    monkeypatch.setattr(engine.Engine, "run", answer)
     with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
         run.evaluate(make_config(), tmp_path)
 
@@ -341,7 +384,10 @@ def test_a_question_with_a_control_token(own_data, make_config, tmp_path):
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        ({"methods": ("vcd",)}, "methods"),
+        ({"methods": ("dola",)}, "methods"),
+        ({"vcd__noise_step": 1000}, "noise_step"),
+        ({"tcd__mode": "blur"}, "mode"),
+        ({"tcd__num_frames": 0}, "num_frames"),
         ({"methods": ()}, "methods"),
         ({"methods": ("base", "base")}, "methods"),
         ({"alpha": -1.0}, "alpha"),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, NamedTuple
 
+from cctv.data import files
 from cctv.data.errors import UserError
 
 CATEGORIES = ("event", "key_entity", "spatial", "spatial_temporal", "causal", "counterfactual")
@@ -158,16 +159,8 @@ def read_problems(path: str | Path) -> Reading:
 def save(root: str | Path, scenes: Iterable[Scene]) -> Path:
     """Writes `root`/scenes.jsonl whole or not at all, and returns its path."""
     file = Path(root) / "scenes.jsonl"
-    temporary = file.with_name(f".scenes.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "w", encoding="utf-8", newline="\n") as out:
-            for scene in scenes:
-                out.write(json.dumps(record_of(scene), ensure_ascii=False) + "\n")
-            out.flush()
-            os.fsync(out.fileno())
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)
+    lines = [json.dumps(record_of(scene), ensure_ascii=False) + "\n" for scene in scenes]
+    files.write_text(file, "".join(lines))
     return file
 
 
@@ -175,6 +168,11 @@ def record_of(scene: Scene) -> dict[str, Any]:
     """The JSON object of a scene's line in scenes.jsonl; optional keys only where they say more."""
     record = {k: v for k, v in vars(scene).items() if v is not None and v != {}}
     return {**record, "questions": [dict(vars(q)) for q in scene.questions]}
+
+
+def pairs_of(scenes: Iterable[Scene]) -> dict[str, list[tuple[str, str]]]:
+    """{scene_id: (pair_id, category) of each of its pairs}, what statistics are laid out on."""
+    return {s.scene_id: [(q.pair_id, q.category) for q in s.questions] for s in scenes}
 
 
 def video_digest(path: str | Path) -> str:

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import jinja2
 
+from cctv.data import files
 from cctv.metrics.evaluate import Evaluation, system_name
 from cctv.metrics.quadruples import CELLS
 from cctv.reports import tables
@@ -84,8 +85,9 @@ def write_report(
         n_pairs=sum(len(scene["pairs"]) for scene in scenes),
         settings=options,
     )
-    _write(workdir / "report.md", _markdown(title, notes, parts, options))
-    _write(workdir / "report.html", html)
+    text = _markdown(title, notes, parts, options)
+    files.write_text(workdir / "report.md", text, errors="replace")
+    files.write_text(workdir / "report.html", html, errors="replace")
 
 
 def _environment() -> jinja2.Environment:
@@ -234,19 +236,3 @@ def _flat(settings: Mapping, prefix: str = "") -> list[tuple[str, str]]:
             )
             out.append((f"{prefix}{key}", text))
     return out
-
-
-def _write(path: Path, text: str) -> None:
-    """Replaces a file as a whole or leaves it. What UTF-8 can't hold becomes "?"."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        try:
-            with open(part, "wb") as file:
-                file.write(text.encode("utf-8", "replace"))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, path)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as error:
-        raise OSError(error.errno, f"can't write {path}: {error.strerror}") from error

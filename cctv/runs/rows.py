@@ -13,7 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
+from cctv.data import files
 from cctv.data.errors import UserError
+from cctv.data.schema import SIDES
 from cctv.metrics.answers import parse_answer
 from cctv.metrics.evaluate import FAILED, METHODS
 
@@ -40,8 +42,7 @@ FIELDS = (
     "n_answer_tokens",
 )
 STATUSES = ("ok", "unparsed", *FAILED)
-_SIDES = ("positive", "negative")
-_LABELS = {"yes": 1, "no": 0, None: None}
+LABELS = {"yes": 1, "no": 0, None: None}
 _KEY = ("model", "run", "method", "alpha", "scene_id", "pair_id", "video", "question")
 
 Row = dict
@@ -79,7 +80,7 @@ def check(row: Mapping) -> Row:
         if not isinstance(row.get(name), str) or not row[name]:
             raise UserError(f"{name} must be a text, got {row.get(name)!r}")
     for name in ("video", "question"):
-        _one_of(row, name, _SIDES)
+        _one_of(row, name, SIDES)
     row = {"model": "unknown", "run": "", "method": "base", "alpha": 0.0} | row
     for name in ("model", "run"):
         if not isinstance(row[name], str):
@@ -132,7 +133,7 @@ def _settle(row: Row) -> None:
         return
     if answer is None and "label" not in row and status != "unparsed":
         raise UserError("needs an answer or a label")
-    parsed = None if answer is None else _LABELS[parse_answer(answer)]
+    parsed = None if answer is None else LABELS[parse_answer(answer)]
     if label is None:
         label = parsed
     elif parsed is not None and parsed != label:
@@ -174,7 +175,7 @@ def _is_whole(tail: bytes) -> bool:
         return False
 
 
-def read(files: Iterable[str | Path]) -> list[Row]:
+def read(paths: Iterable[str | Path]) -> list[Row]:
     """All rows of several files, each key once, in the order of first appearance.
 
     In a file a later row of the same key replaces a failed one; between files, whose order means
@@ -183,7 +184,7 @@ def read(files: Iterable[str | Path]) -> list[Row]:
     """
     rows: dict[Key, Row] = {}
     places: dict[Key, Path] = {}
-    for path in map(Path, files):
+    for path in map(Path, paths):
         try:
             data = path.read_bytes()
         except OSError as error:
@@ -216,15 +217,20 @@ def name_of(row: Mapping) -> str:
     return "|".join(map(str, key(row)))
 
 
-def merge(pattern: str | Path) -> list[Row]:
-    """The rows of a file, of all files a glob pattern matches, or of all shards in a folder."""
+def shards(pattern: str | Path) -> list[Path]:
+    """A file, all files a glob pattern matches, or all shards in a folder; at least one."""
     path = Path(pattern)
     if path.is_dir():
         pattern = Path(glob.escape(str(path))) / "predictions-*.jsonl"
-    files = [path] if path.is_file() else sorted(glob.glob(str(pattern), recursive=True))
-    if not files:
+    found = [path] if path.is_file() else sorted(glob.glob(str(pattern), recursive=True))
+    if not found:
         raise FileNotFoundError(f"no prediction file matches {pattern}")
-    return read(files)
+    return list(map(Path, found))
+
+
+def merge(pattern: str | Path) -> list[Row]:
+    """The rows of a file, of all files a glob pattern matches, or of all shards in a folder."""
+    return read(shards(pattern))
 
 
 class RowWriter:
@@ -260,7 +266,7 @@ class RowWriter:
                 os.ftruncate(self._fd, self._size)
                 os.fsync(self._fd)
             if not data:
-                _sync_folder(self.path.parent)  # the name of a new file must survive too
+                files.sync_folder(self.path.parent)  # the name of a new file must survive too
         except OSError as error:
             raise self._cannot(error) from error
 
@@ -325,32 +331,10 @@ def _plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} is no JSON")
 
 
-def _sync_folder(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 def write_json(path: str | Path, value: object) -> None:
     """Writes JSON as a whole or not at all; what is not finite becomes null. Equal values in equal
     order give equal bytes. OSError names the file."""
-    path = Path(path)
-    text = json.dumps(_nulls(value), indent=1, allow_nan=False)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        try:
-            with open(part, "w", encoding="utf-8") as file:
-                file.write(text + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, path)
-            _sync_folder(path.parent)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as error:
-        raise OSError(error.errno, f"can't write {path}: {error.strerror}") from error
+    files.write_text(path, json.dumps(_nulls(value), indent=1, allow_nan=False) + "\n")
 
 
 def _nulls(value: object) -> object:

@@ -5,7 +5,6 @@ scenes.jsonl last, so that a killed generation goes on where it was and a finish
 """
 
 import json
-import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from cctv.data import video
+from cctv.data import files, video
 from cctv.data.errors import UserError
 from cctv.world.checker import check
 from cctv.world.dataset import record_of, scene_id
@@ -94,8 +93,8 @@ def generate(
             bar.update()
     done = [json.loads(_part(out, i).read_text()) for i in range(scenes)]
     card = _card(arguments, done)
-    _write(out / "world.json", json.dumps({**state, "card": card}, indent=1) + "\n")
-    _write(out / "scenes.jsonl", "".join(json.dumps(d["record"]) + "\n" for d in done))
+    files.write_text(out / "world.json", json.dumps({**state, "card": card}, indent=1) + "\n")
+    files.write_text(out / "scenes.jsonl", "".join(json.dumps(d["record"]) + "\n" for d in done))
     shutil.rmtree(parts)
     return card
 
@@ -136,7 +135,7 @@ def _make(out: Path, arguments: Arguments, index: int) -> None:
     for side, shot in (("positive", scene.positive), ("negative", scene.negative)):
         write_video(out / record["videos"][side], shot, arguments)
     part = {"record": record, "rejected": dict(scene.rejected)}
-    _write(_part(out, index), json.dumps(part))
+    files.write_text(_part(out, index), json.dumps(part))
 
 
 def _made(out: Path, arguments: Arguments, todo: list[int], workers: int) -> Iterator[None]:
@@ -163,7 +162,7 @@ def _claim(out: Path, state: dict[str, Any]) -> dict[str, Any] | None:
         if out.is_dir() and any(not p.name.endswith(".tmp") for p in out.iterdir()):
             raise UserError(f"{out} holds something else: choose a new or empty folder")
         out.mkdir(parents=True, exist_ok=True)
-        _write(mark, json.dumps(state, indent=1) + "\n")
+        files.write_text(mark, json.dumps(state, indent=1) + "\n")
         return None
     try:
         found = json.loads(mark.read_text())
@@ -195,13 +194,6 @@ def _is_done(out: Path, seed: int, index: int) -> bool:
 def _missing_videos(out: Path, arguments: Arguments) -> bool:
     indices = range(arguments.scenes)
     return not all(p.exists() for i in indices for p in _videos(out, arguments.seed, i))
-
-
-def _write(path: Path, text: str) -> None:
-    """A text file that is whole or not there."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text)
-    temporary.replace(path)
 
 
 def _card(arguments: Arguments, done: list[dict[str, Any]]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 
 from cctv.models import qwen3_vl, weights
 
+VERSION = 1  # to be raised with every change of what `create` writes
 CONTROL = (
     "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>",
     "<|image_pad|>", "<|video_pad|>",

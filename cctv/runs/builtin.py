@@ -3,12 +3,14 @@
 Both are made once and kept in the cache folder: $CCTV_CACHE, else ~/.cache/cctv.
 """
 
+import contextlib
+import fcntl
 import hashlib
-import importlib.metadata
 import json
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from cctv import world
@@ -28,8 +30,18 @@ def dataset(*, scenes: int, seed: int, size: tuple[int, int], workers: int = 1) 
     version = GENERATOR.replace(" ", "-")
     name = f"{version}-{scenes}-{seed}-{width}x{height}"
     folder = cache_folder() / "data" / name
-    world.generate(folder, scenes=scenes, seed=seed, size=(width, height), workers=workers)
+    with _locked(folder):
+        world.generate(folder, scenes=scenes, seed=seed, size=(width, height), workers=workers)
     return folder
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Waits until no other process makes this folder; the first one makes it for all."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(f"{folder}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def checkpoint(data: Path, *, seed: int = 0) -> Path:
@@ -40,19 +52,14 @@ def checkpoint(data: Path, *, seed: int = 0) -> Path:
         for pair in scene.questions
         for text in (pair.positive, pair.negative)
     ]
-    version = importlib.metadata.version("cctv")
-    digest = hashlib.sha256(json.dumps([version, seed, texts]).encode()).hexdigest()[:12]
+    digest = hashlib.sha256(json.dumps([tiny.VERSION, seed, texts]).encode()).hexdigest()[:12]
     folder = cache_folder() / "models" / f"tiny-{digest}"
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=".tiny-", dir=folder.parent))
-        try:
-            tiny.create(part, texts=texts, seed=seed)
-            part.rename(folder)
-        except OSError:
-            # Another process may have finished first; its folder is the same.
-            if not folder.exists():
-                raise
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
+    with _locked(folder):
+        if not folder.exists():
+            part = Path(tempfile.mkdtemp(prefix=".tiny-", dir=folder.parent))
+            try:
+                tiny.create(part, texts=texts, seed=seed)
+                part.rename(folder)
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
     return folder

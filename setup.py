@@ -13,11 +13,11 @@ setup(
     install_requires=[
         "absl-py>=2.1",
         "av>=16,<19",
-        # A second video reader, for those who ask for it: wheels for x86-64 Linux and Windows only.
+        # A second video reader, for those who ask for it: of the systems that cctv runs on (POSIX:
+        # run folders are locked with fcntl) it has wheels for x86-64 Linux only.
         "decord==0.6.0; platform_machine == 'x86_64' and sys_platform == 'linux'",
-        "decord==0.6.0; platform_machine == 'AMD64' and sys_platform == 'win32'",
-        "flax>=0.12.6",
-        "jax>=0.10.2",
+        "flax>=0.12.6,<0.13",
+        "jax>=0.10.2,<0.12",
         "jinja2>=3.1",
         "matplotlib>=3.9",
         "ml-collections>=1.0",
@@ -44,7 +44,7 @@ setup(
             "torch==2.13.0",
             "transformers==5.24.0",  # the independent implementation that parity is claimed against
         ],
-        "cuda": ["jax[cuda13]>=0.10.2"],
-        "tpu": ["jax[tpu]>=0.10.2"],
+        "cuda": ["jax[cuda13]>=0.10.2,<0.12"],
+        "tpu": ["jax[tpu]>=0.10.2,<0.12"],
     },
 )

@@ -18,7 +18,9 @@ DEFAULT = str(Path(__file__).parents[1] / "configs" / "tiny.py")
 # No default here: it would be parsed, overrides and all, before errors can be caught.
 CONFIG = config_flags.DEFINE_config_file("config", None, "The run's config (default: tiny).")
 WORKDIR = flags.DEFINE_string("workdir", None, "Where results go; by default runs/NAME.")
-DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print what would run; load and write nothing.")
+DRY_RUN = flags.DEFINE_bool(
+    "dry_run", False, "Print what would run: loads no weights, writes nothing to the workdir."
+)
 
 
 def main(argv: list[str]) -> int:

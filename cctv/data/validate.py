@@ -7,9 +7,9 @@ Errors: everything wrong in DIR/scenes.jsonl, and each video that is missing or 
 differ in duration or size, very short ones, times beyond the end. Exit status 1 with an error.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
@@ -24,11 +24,13 @@ SLACK = 0.1  # seconds that an annotated time may lie beyond the end
 
 
 class Checked(NamedTuple):
-    """A video that can be decoded; `duration` in seconds includes the last frame's."""
+    """A video that can be decoded; `duration` in seconds includes the last frame's. `measured` is
+    what `check_videos` was asked to find out beside that."""
 
     duration: float
     width: int
     height: int
+    measured: Any = None
 
 
 def validate(path: str | Path, *, workers: int = 2, timeout: float = 60.0) -> list[Problem]:
@@ -48,23 +50,29 @@ def validate(path: str | Path, *, workers: int = 2, timeout: float = 60.0) -> li
 
 
 def check_videos(
-    paths: Iterable[str], *, workers: int = 2, timeout: float = 60.0
+    paths: Iterable[str],
+    *,
+    workers: int = 2,
+    timeout: float = 60.0,
+    measure: Callable[[str], Any] | None = None,
 ) -> dict[str, Checked | VideoDecodeError]:
-    """Decodes the beginning, middle and end of each file, in `workers` processes."""
-    items = [(path,) for path in dict.fromkeys(paths)]
+    """Decodes the beginning, middle and end of each file, in `workers` processes, which also call
+    `measure` (a picklable function of a path that raises VideoDecodeError) where it is given."""
+    items = [(path, measure) for path in dict.fromkeys(paths)]
     if not items:
         return {}
     with DecodePool(min(workers, len(items)), timeout=timeout) as pool:
         answers = pool.imap(check_video, items)
         bar = tqdm(answers, total=len(items), desc="videos", unit="", leave=False, disable=None)
-        return {path: result for (path,), result in bar}
+        return {path: result for (path, _), result in bar}
 
 
-def check_video(path: str) -> Checked:
+def check_video(path: str, measure: Callable[[str], Any] | None = None) -> Checked:
     """VideoDecodeError where `path` is missing or can't be decoded."""
     info = probe(path)
     read_frames(path, sorted({0, info.num_frames // 2, info.num_frames - 1}))
-    return Checked(float(info.times[-1]) + 1 / info.fps, info.width, info.height)
+    duration = float(info.times[-1]) + 1 / info.fps
+    return Checked(duration, info.width, info.height, measure(path) if measure else None)
 
 
 def scene_warnings(
@@ -82,7 +90,7 @@ def scene_warnings(
         a, b = good["positive"], good["negative"]
         if abs(a.duration - b.duration) > DIFFERENCE * max(a.duration, b.duration):
             found.append(f"the durations differ: {a.duration:.2f} s and {b.duration:.2f} s")
-        if a[1:] != b[1:]:
+        if (a.width, a.height) != (b.width, b.height):
             found.append(f"the sizes differ: {a.width}x{a.height} and {b.width}x{b.height}")
         end = max(a.duration, b.duration) + SLACK
         if scene.split_time is not None and scene.split_time > end:

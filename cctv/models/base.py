@@ -28,12 +28,13 @@ class Encoder(Protocol):
 
     answer_ids: tuple[int, int]
     stop_ids: tuple[int, ...]
+    notes: tuple[str, ...]  # what the checkpoint's files say otherwise than this run
 
     def load_clip(self, path):
         """Reads a video in a worker process; the result is what the other methods take."""
 
-    def measure(self, path, texts) -> tuple[int, list[int]]:
-        """Visual tokens of a video and the length of each prompt about it; no frame is decoded."""
+    def measure(self, path):
+        """As `load_clip` without pixels: enough for `prompt`, and quickly made."""
 
     def settings(self) -> dict:
         """All that decides the input, for the manifest."""

@@ -1,7 +1,9 @@
-"""Reading a Hugging Face config.json strictly: a field that the port does not know is an error."""
+"""Reading a Hugging Face folder's JSON files strictly: a field that the port does not know, or that
+holds another type than expected, is an error of one line."""
 
 import json
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +17,58 @@ INERT = {
 }
 
 
+def _whole(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _number(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(value)
+
+
+# What a field may be called to hold, and whether a value is that.
+KINDS: dict[str, Callable[[Any], bool]] = {
+    "a positive whole number": lambda v: _whole(v, 1),
+    "a whole number of at least 0": lambda v: _whole(v, 0),
+    "a positive number": lambda v: _number(v) and v > 0,
+    "a list of whole numbers": lambda v: isinstance(v, list) and all(_whole(i, 0) for i in v),
+    "a list of numbers": lambda v: isinstance(v, list) and all(map(_number, v)),
+    "true or false": lambda v: isinstance(v, bool),
+    "an object": lambda v: isinstance(v, dict),
+}
+SIZE, INDEX, POSITIVE, INDICES, NUMBERS, SWITCH, OBJECT = KINDS
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; UserError names a file that holds none."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:  # bad JSON or UTF-8
+        raise UserError(f"{path}: not JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: expected an object, got {value!r:.80}")
+    return value
+
+
 def read(folder: Path, *, model_type: str) -> dict[str, Any]:
     """config.json of a checkpoint folder, checked to be of this family."""
     path = folder / "config.json"
     try:
-        config = json.loads(path.read_text())
+        config = read_json(path)
     except FileNotFoundError:
         raise UserError(f"{folder}: no config.json; is this a checkpoint folder?") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not JSON ({error})") from None
-    found = config.get("model_type") if isinstance(config, dict) else None
+    found = config.get("model_type")
     if found != model_type:
-        raise UserError(f"{path}: model_type is {found!r}, this family is {model_type!r}")
+        raise UserError(f"{path}: model_type is {found!r:.80}, this family is {model_type!r}")
     return config
+
+
+def optional(config: Mapping[str, Any], name: str, kind: str, *, where: str) -> Any:
+    """A field of one of KINDS, or None where it is absent or null. UserError for another type."""
+    value = config.get(name)
+    if value is not None and not KINDS[kind](value):
+        raise UserError(f"{where}: {name} must be {kind}, got {value!r:.80}")
+    return value
 
 
 def section(config: Mapping[str, Any], name: str, *, where: str) -> dict[str, Any]:
@@ -40,29 +81,42 @@ def section(config: Mapping[str, Any], name: str, *, where: str) -> dict[str, An
 
 def take(
     config: Mapping[str, Any],
-    names: Iterable[str],
+    fields: Mapping[str, str],
     *,
     where: str,
     fixed: Mapping[str, tuple] | None = None,
     known: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """The values of `names`, all required.
+    """The values of `fields`, {name: one of KINDS}, all required and of that kind.
 
     `fixed` maps a field to the values under which the port is right; absent is right too. `known`
     fields are read elsewhere. Any other field with a value that is not null, false or inert raises
     UserError: it may change the function in a way that this port does not follow.
     """
-    fixed, names = fixed or {}, list(names)
-    missing = [n for n in names if config.get(n) is None]
+    fixed = fixed or {}
+    missing = [n for n in fields if config.get(n) is None]
     if missing:
         raise UserError(f"{where}: config.json lacks {missing}")
+    values = {name: optional(config, name, kind, where=where) for name, kind in fields.items()}
     for name, allowed in fixed.items():
         if name in config and config[name] not in allowed:
             raise UserError(
-                f"{where}: {name}={config[name]!r} is not supported, only {list(allowed)}"
+                f"{where}: {name}={config[name]!r:.80} is not supported, only {list(allowed)}"
             )
-    read_here = {*names, *fixed, *known}
+    read_here = {*fields, *fixed, *known}
     for name, value in config.items():
         if name not in read_here and name not in INERT and value not in (None, False, {}, []):
-            raise UserError(f"{where}: the port does not know the field {name}={value!r}")
-    return {n: config[n] for n in names}
+            raise UserError(f"{where}: the port does not know the field {name}={value!r:.80}")
+    return values
+
+
+def stop_ids(folder: Path) -> tuple[int, ...]:
+    """eos_token_id of generation_config.json, () where there is no such file or field."""
+    path = folder / "generation_config.json"
+    if not path.is_file():
+        return ()
+    ids = read_json(path).get("eos_token_id")
+    ids = [] if ids is None else ids if isinstance(ids, list) else [ids]
+    if not KINDS[INDICES](ids):
+        raise UserError(f"{path}: eos_token_id must be {INDICES} or one of them, got {ids!r:.80}")
+    return tuple(ids)

@@ -6,7 +6,7 @@ time stamp and one vision block for each pair of frames.
 
 import dataclasses
 import functools
-import json
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +19,10 @@ from flax import nnx
 from cctv.data import preprocess
 from cctv.data.errors import UserError
 from cctv.data.preprocess import Clip, QwenVideoProcessor
-from cctv.models import hf_config, qwen_chat, tokenizers
+from cctv.models import hf_config, processor_files, qwen_chat, tokenizers
 from cctv.models.base import Prompt
 from cctv.models.decoder import Cache, Decoder, DecoderConfig, Prefix
+from cctv.models.hf_config import INDEX, INDICES, OBJECT, POSITIVE, SIZE, SWITCH
 from cctv.models.qwen_vit import Groups, VisionConfig, VisionTower, groups
 from cctv.models.weights import Rule, linear, norm
 
@@ -116,18 +117,24 @@ def from_hf(folder: Path) -> Config:
     hf, where = hf_config.read(folder, model_type=MODEL_TYPE), str(folder / "config.json")
     top = hf_config.take(
         hf,
-        ["video_token_id"],
+        {"video_token_id": INDEX},
         where=where,
         known=("text_config", "vision_config", "tie_word_embeddings", "image_token_id",
                "vision_start_token_id", "vision_end_token_id"),
     )  # fmt: skip
     t, v = (hf_config.section(hf, f"{s}_config", where=where) for s in ("text", "vision"))
-    tie = bool(hf.get("tie_word_embeddings", t.get("tie_word_embeddings", False)))
-    return Config(
-        text=_text_config(t, tie=tie, where=f"{where}, text_config"),
-        vision=_vision_config(v, where=f"{where}, vision_config"),
-        **top,
-    )
+    ties = (hf_config.optional(c, "tie_word_embeddings", SWITCH, where=where) for c in (hf, t))
+    tie = next((value for value in ties if value is not None), False)
+    try:
+        return Config(
+            text=_text_config(t, tie=tie, where=f"{where}, text_config"),
+            vision=_vision_config(v, where=f"{where}, vision_config"),
+            **top,
+        )
+    except UserError:
+        raise
+    except ValueError as error:  # sizes that don't fit each other
+        raise UserError(f"{where}: {error}") from None
 
 
 def _text_config(hf: dict, *, tie: bool, where: str) -> DecoderConfig:
@@ -138,20 +145,25 @@ def _text_config(hf: dict, *, tie: bool, where: str) -> DecoderConfig:
     )  # fmt: skip
     values = hf_config.take(
         hf,
-        names.values(),
+        {name: POSITIVE if name == "rms_norm_eps" else SIZE for name in names.values()},
         where=where,
         fixed={"hidden_act": ("silu",), "attention_bias": (False,)},
         known=("rope_parameters", "rope_scaling", "rope_theta", "tie_word_embeddings"),
     )
     # transformers 5 writes rope_parameters; 4.57 wrote rope_scaling and rope_theta beside it.
-    rope = {**(hf.get("rope_scaling") or {}), **(hf.get("rope_parameters") or {})}
-    rope.setdefault("rope_theta", hf.get("rope_theta"))
+    scaling, parameters = (
+        hf_config.optional(hf, name, OBJECT, where=where) or {}
+        for name in ("rope_scaling", "rope_parameters")
+    )
+    rope = {"rope_theta": hf.get("rope_theta")} | scaling | parameters
     rope = hf_config.take(
         rope,
-        ["rope_theta", "mrope_section"],
+        {"rope_theta": POSITIVE, "mrope_section": INDICES},
         where=f"{where}, rope",
         fixed={"rope_type": ("default",), "type": ("default",), "mrope_interleaved": (True,)},
     )
+    if len(rope["mrope_section"]) != 3:
+        raise UserError(f"{where}: mrope_section must have three entries (time, row, column)")
     return DecoderConfig(
         **{ours: values[theirs] for ours, theirs in names.items()},
         qk_norm=True,
@@ -170,7 +182,8 @@ def _vision_config(hf: dict, *, where: str) -> VisionConfig:
     )  # fmt: skip
     values = hf_config.take(
         hf,
-        [*names.values(), "num_position_embeddings", "deepstack_visual_indexes"],
+        {name: SIZE for name in (*names.values(), "num_position_embeddings")}
+        | {"deepstack_visual_indexes": INDICES},
         where=where,
         fixed={
             "hidden_act": ("gelu_pytorch_tanh",),
@@ -237,6 +250,7 @@ class Encoder:
     stop_ids: tuple[int, ...]
     outer_vision_markers: bool
     system_prompt: str | None
+    notes: tuple[str, ...] = ()
 
     @property
     def answer_ids(self) -> tuple[int, int]:
@@ -248,11 +262,10 @@ class Encoder:
         """A picklable function of a path that gives a `Clip`, for worker processes."""
         return functools.partial(preprocess.load_video, processor=self.processor)
 
-    def measure(self, path: Path, texts: Sequence[str]) -> tuple[int, list[int]]:
-        """Visual tokens of a video and the length of each prompt about it; no frame is decoded."""
-        clip = preprocess.measure(path, self.processor)
-        visual = clip.grid[0] * self.processor.tokens_per_group(clip.grid)
-        return visual, [len(self.prompt(text, clip).tokens) for text in texts]
+    @property
+    def measure(self):
+        """As `load_clip`, but the `Clip` has no pixels: enough for `prompt`, and quickly made."""
+        return functools.partial(preprocess.measure, processor=self.processor)
 
     def settings(self) -> dict:
         """All that decides the model's input beside the video and the question."""
@@ -261,7 +274,20 @@ class Encoder:
             "outer_vision_markers": self.outer_vision_markers,
             "system_prompt": self.system_prompt,
             "stop_ids": list(self.stop_ids),
+            "tokens_of_example": self._example(),
         }
+
+    def _example(self) -> str:
+        """sha256 of the ids of a fixed prompt: another tokenizer or template gives another."""
+        ids = qwen_chat.prompt_ids(
+            self.tokenizer,
+            "Did the red car's driver brake at 3.5 s? Answer Yes or No.",
+            time_stamps=(0.2, 11.7),
+            tokens_per_group=2,
+            outer_vision_markers=self.outer_vision_markers,
+            system=self.system_prompt,
+        )
+        return hashlib.sha256(np.asarray(ids, np.int64).tobytes()).hexdigest()
 
     def vision_inputs(self, clip: Clip) -> Groups:
         """Patches and their layout, one entry a temporal group."""
@@ -350,15 +376,9 @@ def encoder(
         config=config,
         processor=processor,
         tokenizer=tokenizer,
-        stop_ids=_stop_ids(folder, tokenizer),
+        # End of turn, and what generation_config.json adds to it.
+        stop_ids=tuple(sorted({tokenizer.id(qwen_chat.END), *hf_config.stop_ids(folder)})),
         outer_vision_markers=outer_vision_markers,
         system_prompt=system_prompt,
+        notes=processor_files.compare(folder, processor),
     )
-
-
-def _stop_ids(folder: Path, tokenizer: tokenizers.Tokenizer) -> tuple[int, ...]:
-    """End of turn, and what generation_config.json adds to it."""
-    path = folder / "generation_config.json"
-    ids = json.loads(path.read_text()).get("eos_token_id") if path.is_file() else None
-    ids = [] if ids is None else [ids] if isinstance(ids, int) else list(ids)
-    return tuple(sorted({tokenizer.id(qwen_chat.END), *ids}))

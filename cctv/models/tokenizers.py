@@ -65,6 +65,15 @@ class Tokenizer:
         return ids[0]
 
 
+def files(path: str | Path) -> list[Path]:
+    """What `load` reads of a folder, sorted; [] where it would raise."""
+    path = Path(path)
+    if (path / "tokenizer.json").is_file():
+        return [path / "tokenizer.json"]
+    named = {name for names in OLDER_FILES for name in names} | {"special_tokens_map.json"}
+    return [path / name for name in sorted(named) if (path / name).is_file()]
+
+
 def load(path: str | Path) -> Tokenizer:
     """The tokenizer of a checkpoint folder: tokenizer.json, or the older files beside a config.
 

@@ -117,8 +117,13 @@ def weight_files(folder: Path) -> list[Path]:
 
 def digest(folder: Path) -> str:
     """sha256 (hex) over the weight files and config.json of a checkpoint folder."""
+    return digest_of([*weight_files(folder), folder / "config.json"])
+
+
+def digest_of(files: Sequence[Path]) -> str:
+    """sha256 (hex) over the contents of some files, in their order."""
     total = hashlib.sha256()
-    for path in [*weight_files(folder), folder / "config.json"]:
+    for path in files:
         with open(path, "rb") as file:
             total.update(hashlib.file_digest(file, "sha256").digest())
     return total.hexdigest()

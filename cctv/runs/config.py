@@ -1,7 +1,6 @@
 """What a resolved config must satisfy before any work starts."""
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,20 +9,23 @@ from ml_collections import ConfigDict
 
 from cctv.data.errors import UserError
 from cctv.decoding.contrast import CTCD, TCD, VCD, Base, Method
+from cctv.metrics.evaluate import METHODS
 from cctv.models import MODELS
 
-METHODS = ("base", "vcd", "tcd", "c_tcd")
 DTYPES = ("float32", "bfloat16")
+MAX_ALPHA = 1e3  # margins are float32 and their rounding errors grow with α
 
 
-def check(config: ConfigDict) -> None:
-    """UserError naming the first key whose value can't be run, and what is allowed."""
+def check(config: ConfigDict, *, alphas: Sequence[float] = ()) -> None:
+    """UserError naming the first key whose value can't be run, and what is allowed. `alphas` are
+    to be run instead of config.alpha."""
     methods = tuple(config.methods)
     unknown = [m for m in methods if m not in METHODS]
     if unknown or not methods or len(set(methods)) < len(methods):
         raise UserError(f"config.methods={methods} must be some of {METHODS}, each once")
-    if not (math.isfinite(config.alpha) and config.alpha >= 0):
-        raise UserError(f"config.alpha={config.alpha} must be a number of at least 0")
+    for alpha in (config.alpha, *alphas):
+        if not 0 <= alpha <= MAX_ALPHA:  # false for NaN too
+            raise UserError(f"config.alpha={alpha} must be a number from 0 to {MAX_ALPHA:g}")
     for name in METHODS:
         try:
             method_of(name, config)

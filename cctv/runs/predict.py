@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
-from cctv.data.errors import UserError
 from cctv.data.schema import SIDES, QuestionPair, Scene
 from cctv.data.video import VideoDecodeError, VideoMissingError
 from cctv.decoding.contrast import CTCD, TCD, VCD, Method
@@ -18,9 +16,7 @@ from cctv.decoding.engine import Engine, Stream
 from cctv.decoding.passes import Answers, Job
 from cctv.metrics.answers import parse_answer
 from cctv.models.base import Encoder
-from cctv.runs.rows import Row
-
-LABELS = {"yes": 1, "no": 0, None: None}
+from cctv.runs.rows import LABELS, Row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +182,8 @@ def _answered(cell: Row, answer: Answers, stream: Stream, i: int, *, encoder: En
         "n_prompt_tokens": len(stream.prompts[i].tokens),
         "n_answer_tokens": int(answer.count),
     }
-    if not answer.finite:
+    # Finite logits can still fuse to more than a float32 holds.
+    if not (answer.finite and np.isfinite(answer.margin)):
         return {**cell, **_empty("not_finite"), **about}
     text = encoder.decode(answer.tokens[: answer.count])
     label = LABELS[parse_answer(text)]
@@ -206,14 +203,3 @@ def _answered(cell: Row, answer: Answers, stream: Stream, i: int, *, encoder: En
 def _number(value: np.floating) -> float | None:
     """None for "does not apply" (NaN) and "for ever" (inf)."""
     return float(value) if np.isfinite(value) else None
-
-
-def out_of_memory(error: jax.errors.JaxRuntimeError, *, batch: int, vision_batch: int) -> UserError:
-    """The line that says what to set; the error itself when it is something else."""
-    if "RESOURCE_EXHAUSTED" not in str(error) and "Out of memory" not in str(error):
-        raise error
-    return UserError(
-        f"out of device memory at config.batch={batch}, config.vision_batch={vision_batch}: set "
-        f"--config.batch={max(1, batch // 2)} or a smaller --config.video.max_pixels; "
-        "the same command goes on from what is on disk"
-    )

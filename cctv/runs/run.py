@@ -6,11 +6,10 @@ import resource
 import shutil
 import sys
 import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,50 +17,18 @@ from flax import nnx
 from ml_collections import ConfigDict
 from tqdm import tqdm
 
-from cctv import models
-from cctv.data import schema, validate
+from cctv.data import schema
 from cctv.data.errors import UserError
 from cctv.data.pool import DecodePool
-from cctv.data.schema import SIDES, Dataset, Scene
+from cctv.data.schema import SIDES, Scene
 from cctv.data.video import VideoDecodeError
 from cctv.decoding.engine import Engine
 from cctv.metrics import evaluate as statistics
-from cctv.models import hub, weights
+from cctv.models import weights
 from cctv.reports import page, tables
-from cctv.runs import builtin, estimate, manifest, predict, rows, strips
+from cctv.runs import builtin, estimate, manifest, predict, prepare, rows, strips
 from cctv.runs import config as configs
-
-
-class Plan(NamedTuple):
-    """What a config asks for, resolved: nothing heavy is loaded yet."""
-
-    config: ConfigDict
-    dataset: Dataset
-    scenes: Sequence[Scene]
-    folder: Path
-    family: Any
-    model_config: Any
-    encoder: Any
-    systems: list[predict.System]
-
-    def identity(self) -> dict[str, Any]:
-        """What makes this run itself (see `manifest`)."""
-        c = self.config
-        return {
-            "model": {
-                "id": self.systems[0].model,
-                "family": c.model.family,
-                "weights": weights.digest(self.folder),
-                "dtype": c.model.dtype,
-                "input": self.encoder.settings(),
-            },
-            "run": c.run,
-            "prompt": c.prompt,
-            "max_new_tokens": c.max_new_tokens,
-            "data": self.dataset.digest,
-            "seed": c.seed,
-            "methods": configs.method_settings(c),
-        }
+from cctv.runs.prepare import Plan
 
 
 class Clock:
@@ -87,97 +54,44 @@ def evaluate(
     `alphas` runs every contrastive method at each of these α instead of config.alpha; they share
     all passes through the model but the choice of tokens.
 
-    1 when a cell gave non-finite logits, else 0. Raises UserError or OSError, one line, for what a
-    user can mend; what was done by then is on disk.
+    1 when a cell gave non-finite logits, or a video that was sound at first could not be read in
+    the end (and config.allow_missing is off), else 0. Raises UserError or OSError, one line, for
+    what a user can mend; what was done by then is on disk.
     """
-    configs.check(config)
+    alphas = alphas or (config.alpha,)
+    configs.check(config, alphas=alphas)
     clock = Clock()
     _set_up_jax(config)
-    plan = prepare(config, clock, alphas=alphas or (config.alpha,))
+    plan = prepare.prepare(config, clock, alphas=alphas)
     if dry_run:
-        return _dry_run(plan)
+        return estimate.dry_run(plan)
     with clock("digest"):
         identity = plan.identity()
     with _locked(workdir):
         found = manifest.resume(workdir, identity)
+        old = rows.merge(workdir) if list(workdir.glob("predictions-*.jsonl")) else []
+        _same_videos(old, plan)
+        done = rows.done_keys(old)
+        todo = [s for s in plan.scenes if _missing(plan, s, done)]
+        if todo:  # before anything says that this workdir is of this run
+            print(estimate.check_memory(plan), file=sys.stderr)
         rows.write_json(workdir / "config.json", config.to_dict())
+        invocation = _begin(plan)
+        found["provenance"]["invocations"].append(invocation)
         manifest.write(workdir, found)
-        done = rows.merge(workdir) if list(workdir.glob("predictions-*.jsonl")) else []
-        _same_videos(done, plan)
-        invocation = {"started": datetime.now(UTC).isoformat(timespec="seconds")}
+        _say_plan(plan, done)
+        late = 0
         try:
-            written = _decode(plan, workdir, rows.done_keys(done), clock)
+            if todo:
+                with _out_of_memory(config):
+                    late = _decode(plan, workdir, todo, done, clock=clock, invocation=invocation)
         finally:
-            invocation |= {"seconds": {k: round(v, 3) for k, v in clock.seconds.items()}}
-            invocation |= _provenance(plan)
-            found["provenance"]["invocations"].append(invocation)
+            _note(invocation, clock)
             manifest.write(workdir, found)
-        invocation["rows_written"] = written
-        status = _report(plan, workdir, clock, found)
-        invocation["seconds"] = {k: round(v, 3) for k, v in clock.seconds.items()}
-        invocation["peak_memory_gb"] = _peak_memory()
+        broken = _report(plan, workdir, clock, found)
+        _note(invocation, clock)
         manifest.write(workdir, found)
-    return status
-
-
-def prepare(config: ConfigDict, clock: Clock, *, alphas: Sequence[float]) -> Plan:
-    """Data and checkpoint found and checked; videos validated before a model is loaded."""
-    with clock("make built-in data"):
-        data = Path(config.data.path) if config.data.path else _builtin_data(config)
-    dataset = schema.load(data)
-    scenes = dataset.scenes[: config.limit]
-    folder = hub.resolve(config.model.path) if config.model.path else builtin.checkpoint(data)
-    family = models.get(config.model.family)
-    model_config = family.from_hf(folder)
-    encoder = family.encoder(
-        folder,
-        model_config,
-        video=configs.settings(config),
-        outer_vision_markers=config.model.outer_vision_markers,
-        system_prompt=config.model.system_prompt,
-    )
-    weights.weight_files(folder)
-    name = configs.model_name(config, folder)
-    systems = [
-        predict.System(
-            method=configs.method_of(m, config), alpha=float(alpha), model=name, run=config.run
-        )
-        for m in config.methods
-        for alpha in ((0.0,) if m == "base" else alphas)
-    ]
-    for scene in scenes:
-        for question in predict.questions(scene):
-            encoder.tokenizer.encode(question)  # a control token in a question is an error now
-    with clock("validate"):
-        _validate(dataset, scenes, config)
-    return Plan(config, dataset, scenes, folder, family, model_config, encoder, systems)
-
-
-def _builtin_data(config: ConfigDict) -> Path:
-    world = config.data.world
-    return builtin.dataset(
-        scenes=world.scenes, seed=world.seed, size=tuple(world.size), workers=config.data.workers
-    )
-
-
-def _validate(dataset: Dataset, scenes: Sequence[Scene], config: ConfigDict) -> None:
-    """Prints every problem; UserError when there is an error and the config does not allow it."""
-    paths = {(s.scene_id, side): str(dataset.video_path(s, side)) for s in scenes for side in SIDES}
-    checked = validate.check_videos(
-        paths.values(), workers=config.data.workers, timeout=config.data.timeout
-    )
-    errors = [v for v in checked.values() if isinstance(v, VideoDecodeError)]
-    for error in errors:
-        print(f"error: {error}", file=sys.stderr)
-    for scene in scenes:
-        videos = {side: checked[paths[scene.scene_id, side]] for side in SIDES}
-        for problem in validate.scene_warnings(scene, videos, where=str(dataset.root)):
-            print(problem, file=sys.stderr)
-    if errors and not config.allow_missing:
-        raise UserError(
-            f"{dataset.root}: {len(errors)} video problems (listed above); mend them or set "
-            "--config.allow_missing, which leaves those quadruples incomplete"
-        )
+    return 1 if broken or (late and not config.allow_missing) else 0
 
 
 def _set_up_jax(config: ConfigDict) -> None:
@@ -185,9 +99,11 @@ def _set_up_jax(config: ConfigDict) -> None:
     if config.model.dtype == "float32":
         # GPUs would multiply float32 in TF32, TPUs in bfloat16 passes.
         jax.config.update("jax_default_matmul_precision", "highest")
-    if jax.default_backend() == "cpu" and shutil.which("nvidia-smi"):
-        warnings.warn(
-            "a GPU is there, but jax runs on the CPU: pip install '.[cuda]'", stacklevel=2
+    chosen = jax.config.jax_platforms  # whoever asked for the CPU knows
+    if not chosen and jax.default_backend() == "cpu" and shutil.which("nvidia-smi"):
+        print(
+            "warning: a GPU is there, but jax runs on the CPU: pip install '.[cuda]'",
+            file=sys.stderr,
         )
 
 
@@ -216,27 +132,16 @@ def _same_videos(done: Sequence[Mapping], plan: Plan) -> None:
             raise UserError(f"{path}: changed since its rows were written; choose another workdir")
 
 
-def _decode(plan: Plan, workdir: Path, done: set, clock: Clock) -> int:
-    """Runs every scene that lacks rows; the number of rows written."""
-    todo = [s for s in plan.scenes if _missing(plan, s, done)]
-    finished = len(plan.scenes) - len(todo)
-    _say_plan(plan, done)
-    if not todo:
-        return 0
-    with clock("load model"):
-        abstract = nnx.eval_shape(
-            lambda: plan.family.Model(plan.model_config, rngs=nnx.Rngs(plan.config.seed))
-        )
-        model = weights.load(
-            plan.folder,
-            abstract,
-            plan.family.rules(plan.model_config),
-            dtype=jnp.dtype(plan.config.model.dtype),
-            tied=plan.family.TIED,
-        )
-    c, written = plan.config, 0
+def _decode(
+    plan: Plan, workdir: Path, todo: Sequence[Scene], done: set, *, clock: Clock, invocation: dict
+) -> int:
+    """Runs the scenes that lack rows; `invocation` notes what is written and what can't be read.
+
+    Returns how many videos could not be read that were sound when they were validated.
+    """
+    c, late = plan.config, 0
     engine = Engine(
-        model,
+        _load_model(plan, clock),
         plan.encoder,
         batch=c.batch,
         vision_batch=c.vision_batch,
@@ -244,7 +149,8 @@ def _decode(plan: Plan, workdir: Path, done: set, clock: Clock) -> int:
         share_base_segment=c.share_base_segment,
         seed=c.seed,
     )
-    paths = [(str(plan.dataset.video_path(s, side)),) for s in todo for side in SIDES]
+    paths = [(plan.video(scene, side),) for scene in todo for side in SIDES]
+    finished = len(plan.scenes) - len(todo)
     with (
         rows.RowWriter(rows.shard_path(workdir, 0, 1)) as writer,
         DecodePool(c.data.workers, timeout=c.data.timeout) as pool,
@@ -254,20 +160,68 @@ def _decode(plan: Plan, workdir: Path, done: set, clock: Clock) -> int:
         for scene in todo:
             with clock("wait for frames"):
                 both = {side: next(clips)[1] for side in SIDES}
-            strips.write(workdir, [v for v in both.values() if not isinstance(v, VideoDecodeError)])
+            late += _name_errors(plan, scene, both, invocation)
+            strips.write(workdir, [v for v in both.values() if not _is_error(v)])
             systems = [s for s in plan.systems if _missing_of(s, scene, done)]
-            try:
-                with clock("model"):
-                    unit = predict.Unit(scene, both)
-                    made = predict.rows_of([unit], systems, engine=engine, prompt=c.prompt)
-            except jax.errors.JaxRuntimeError as error:
-                raise predict.out_of_memory(
-                    error, batch=c.batch, vision_batch=c.vision_batch
-                ) from None
+            with clock("model"):
+                unit = predict.Unit(scene, both)
+                made = predict.rows_of([unit], systems, engine=engine, prompt=c.prompt)
             with clock("write"):
-                written += writer.write(r for r in made if rows.key(r) not in done)
+                new = writer.write(r for r in made if rows.key(r) not in done)
+                invocation["rows_written"] += new
             bar.update()
-    return written
+    return late
+
+
+def _load_model(plan: Plan, clock: Clock) -> nnx.Module:
+    with clock("load model"):
+        abstract = nnx.eval_shape(
+            lambda: plan.family.Model(plan.model_config, rngs=nnx.Rngs(plan.config.seed))
+        )
+        return weights.load(
+            plan.folder,
+            abstract,
+            plan.family.rules(plan.model_config),
+            dtype=jnp.dtype(plan.config.model.dtype),
+            tied=plan.family.TIED,
+        )
+
+
+def _name_errors(plan: Plan, scene: Scene, clips: Mapping[str, Any], invocation: dict) -> int:
+    """Notes the videos of a scene that could not be read; prints and counts those that are new."""
+    new = 0
+    for side, clip in clips.items():
+        if _is_error(clip):
+            invocation["video_errors"][scene.videos[side]] = clip.reason
+            if not _is_error(plan.videos[plan.video(scene, side)]):
+                print(f"error: {clip}", file=sys.stderr)
+                new += 1
+    return new
+
+
+def _is_error(clip: Any) -> bool:
+    return isinstance(clip, VideoDecodeError)
+
+
+@contextlib.contextmanager
+def _out_of_memory(config: ConfigDict) -> Iterator[None]:
+    """Turns running out of memory, on the device or here, into the line that says what to set."""
+    try:
+        yield
+    except (jax.errors.JaxRuntimeError, MemoryError) as error:
+        text = str(error)
+        if not (
+            isinstance(error, MemoryError)
+            or "RESOURCE_EXHAUSTED" in text
+            or "Out of memory" in text
+        ):
+            raise
+        raise UserError(
+            f"out of memory at config.batch={config.batch}, config.vision_batch="
+            f"{config.vision_batch}, config.model.dtype={config.model.dtype}: set "
+            f"--config.batch={max(1, config.batch // 2)}, a smaller --config.video.max_pixels or "
+            "--config.model.dtype=bfloat16; the same command goes on from what is on disk"
+        ) from None
 
 
 def _say_plan(plan: Plan, done: set) -> None:
@@ -300,15 +254,25 @@ def _missing(plan: Plan, scene: Scene, done: set) -> bool:
     return any(_missing_of(system, scene, done) for system in plan.systems)
 
 
-def _provenance(plan: Plan) -> dict[str, Any]:
+def _begin(plan: Plan) -> dict[str, Any]:
+    """The manifest's entry of this invocation, as it stands before the first row."""
     c = plan.config
     return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "batch": c.batch,
         "vision_batch": c.vision_batch,
         "scenes": len(plan.scenes),
-        "peak_memory_gb": _peak_memory(),
+        "rows_written": 0,
+        "video_errors": {},
+        "warnings": list(plan.encoder.notes),
         **manifest.environment(),
     }
+
+
+def _note(invocation: dict, clock: Clock) -> None:
+    """Writes down the time and memory taken so far."""
+    invocation["seconds"] = {k: round(v, 3) for k, v in clock.seconds.items()}
+    invocation["peak_memory_gb"] = _peak_memory()
 
 
 def _peak_memory() -> float:
@@ -321,7 +285,8 @@ _PROCESSES = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
 
 
 def _report(plan: Plan, workdir: Path, clock: Clock, found: Mapping) -> int:
-    """metrics.json, report.md, report.html, and the tables on the terminal."""
+    """metrics.json, report.md, report.html, and the tables on the terminal; the number of cells
+    with non-finite logits."""
     chosen = {s.scene_id for s in plan.scenes}
     everything = rows.merge(workdir)
     kept = [r for r in everything if r["scene_id"] in chosen]
@@ -331,12 +296,13 @@ def _report(plan: Plan, workdir: Path, clock: Clock, found: Mapping) -> int:
     with clock("score"):
         result = statistics.evaluate(
             kept,
-            {s.scene_id: [(q.pair_id, q.category) for q in s.questions] for s in plan.scenes},
+            schema.pairs_of(plan.scenes),
             replicates=b.replicates,
             seed=b.seed,
         )
         rows.write_json(workdir / "metrics.json", result.metrics)
-    notes, videos = _notes(plan), strips.digests(kept)
+    errors = found["provenance"]["invocations"][-1]["video_errors"]
+    notes, videos = _notes(plan, errors), strips.digests(kept)
     with clock("report"):
         page.write_report(
             workdir,
@@ -356,35 +322,10 @@ def _report(plan: Plan, workdir: Path, clock: Clock, found: Mapping) -> int:
             "try --config.model.dtype=float32 in another workdir",
             file=sys.stderr,
         )
-    return 1 if broken else 0
+    return broken
 
 
-def _notes(plan: Plan) -> list[str]:
+def _notes(plan: Plan, errors: Mapping[str, str]) -> list[str]:
     untrained = "The model is untrained (random weights): its numbers say nothing about video."
-    return [] if plan.config.model.path else [untrained]
-
-
-def _dry_run(plan: Plan) -> int:
-    """Prints what would run; loads no weights, decodes no frame."""
-    sizes = []
-    for scene in plan.scenes:
-        texts = [plan.config.prompt.replace("{question}", q) for q in predict.questions(scene)]
-        for side in SIDES:
-            path = plan.dataset.video_path(scene, side)
-            if path.is_file():
-                sizes.append(estimate.Prompts(*plan.encoder.measure(path, texts)))
-    pairs = sum(len(s.questions) for s in plan.scenes)
-    print(f"data: {plan.dataset.root}: {len(plan.scenes)} scenes, {len(sizes)} readable videos, "
-          f"{pairs} question pairs")  # fmt: skip
-    for system in plan.systems:
-        print(f"method: {system.method.name}, alpha {system.alpha:g}: {4 * pairs} rows")
-    print(f"checkpoint: {plan.folder}")
-    lines = estimate.lines(
-        sizes,
-        family=plan.family,
-        model_config=plan.model_config,
-        systems=plan.systems,
-        config=plan.config,
-    )
-    print("\n".join(lines))
-    return 0
+    unread = [f"{path} could not be read: {reason}" for path, reason in sorted(errors.items())]
+    return unread if plan.config.model.path else [untrained, *unread]

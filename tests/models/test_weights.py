@@ -10,7 +10,7 @@ from flax import nnx
 from safetensors.numpy import load_file, save_file
 
 from cctv.data.errors import UserError
-from cctv.models import qwen3_vl, weights
+from cctv.models import qwen3_vl, tokenizers, weights
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +34,10 @@ def edit(source, tmp_path):
     return run
 
 
-def load(folder):
+def load(folder, *, dtype=jnp.float32):
     config = qwen3_vl.from_hf(folder)
     abstract = nnx.eval_shape(lambda: qwen3_vl.Model(config, rngs=nnx.Rngs(0)))
-    return weights.load(
-        folder, abstract, qwen3_vl.rules(config), dtype=jnp.float32, tied=qwen3_vl.TIED
-    )
+    return weights.load(folder, abstract, qwen3_vl.rules(config), dtype=dtype, tied=qwen3_vl.TIED)
 
 
 KEY = "model.language_model.layers.1.mlp.up_proj.weight"
@@ -119,3 +117,26 @@ def test_digest_follows_the_weights(source, tmp_path, edit):
     before = weights.digest(source)
     edit(lambda t: t[KEY].__iadd__(1e-3))
     assert weights.digest(source) == before != weights.digest(tmp_path)
+
+
+def test_a_bfloat16_file(source, tmp_path):
+    """As checkpoints are published: read into either precision, value by value."""
+    tensors = load_file(source / "model.safetensors")
+    half = {k: v.astype(jnp.bfloat16) for k, v in tensors.items()}
+    save_file(half, tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_bytes((source / "config.json").read_bytes())
+    for dtype in (jnp.float32, jnp.bfloat16):
+        up = weights.leaves(load(tmp_path, dtype=dtype))["decoder.layers.up.kernel"]
+        assert up.dtype == dtype
+        np.testing.assert_array_equal(np.asarray(up[1]), half[KEY].T.astype(dtype))
+
+
+def test_the_tokenizer_files_have_a_digest(tmp_path):
+    assert tokenizers.files(tmp_path) == []
+    for name in ("tokenizer_config.json", "vocab.json", "merges.txt"):
+        (tmp_path / name).write_text("{}")
+    older = weights.digest_of(tokenizers.files(tmp_path))
+    (tmp_path / "merges.txt").write_text("a b")
+    assert weights.digest_of(tokenizers.files(tmp_path)) != older
+    (tmp_path / "tokenizer.json").write_text("{}")
+    assert tokenizers.files(tmp_path) == [tmp_path / "tokenizer.json"]  # all that is read then

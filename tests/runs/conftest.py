@@ -31,8 +31,10 @@ def make_config(cache):
     def make(**change):
         config = module.get_config()
         config.data.world.scenes = 2
+        config.data.world.seed = 10  # two scenes of one shape: half of the programs to compile
         config.data.world.size = (160, 90)
         config.bootstrap.replicates = 200
+        config.batch = 16
         config.update_from_flattened_dict({k.replace("__", "."): v for k, v in change.items()})
         return config
 

@@ -40,3 +40,13 @@ def test_the_checkpoint_has_a_version_of_its_own(made, monkeypatch):
     monkeypatch.setattr(tiny, "VERSION", tiny.VERSION + 1)
     monkeypatch.setattr(tiny, "create", lambda folder, **kw: None)
     assert builtin.checkpoint(data) != folder
+
+
+def test_the_builtin_checkpoint_is_the_same_every_time(made, tmp_path):
+    data, folder = made
+    texts = [t for s in schema.load(data).scenes for p in s.questions
+             for t in (p.positive, p.negative)]  # fmt: skip
+    tiny.create(tmp_path, texts=texts)
+    for path in tmp_path.iterdir():
+        assert path.read_bytes() == (folder / path.name).read_bytes(), path.name
+    assert builtin.checkpoint(data) == folder

@@ -5,7 +5,7 @@
 
 Rows that another program wrote need scene_id, pair_id, video, question and an answer or a label.
 Prints the tables; --output also writes metrics.json. A quadruple that lacks an answer is listed and
-lowers the coverage.
+lowers the coverage. Rows of one model and run from run folders whose settings differ are refused.
 """
 
 from absl import flags
@@ -15,7 +15,7 @@ from cctv.data import schema
 from cctv.data.errors import UserError
 from cctv.metrics import evaluate
 from cctv.reports import tables
-from cctv.runs import rows
+from cctv.runs import manifest, rows
 
 ANNOTATIONS = flags.DEFINE_string("annotations", None, "scenes.jsonl, or the folder that has it.")
 PREDICTIONS = flags.DEFINE_string("predictions", None, "A file of rows, a glob, or a run folder.")
@@ -30,11 +30,14 @@ def main(argv: list[str]) -> None:
         if not flag.value:
             raise UserError(f"--{flag.name} is needed (--help)")
     dataset = schema.load(ANNOTATIONS.value)
-    predictions = rows.merge(PREDICTIONS.value)
+    files = rows.shards(PREDICTIONS.value)
+    manifest.check_together(files)
+    predictions = rows.read(files)
     if not predictions:
         raise UserError(f"{PREDICTIONS.value}: no prediction rows")
-    questions = {s.scene_id: [(q.pair_id, q.category) for q in s.questions] for s in dataset.scenes}
-    found = evaluate.evaluate(predictions, questions, replicates=REPLICATES.value, seed=SEED.value)
+    found = evaluate.evaluate(
+        predictions, schema.pairs_of(dataset.scenes), replicates=REPLICATES.value, seed=SEED.value
+    )
     if OUTPUT.value:
         rows.write_json(OUTPUT.value, found.metrics)
     print(tables.as_text(tables.sections(*found)), end="")

@@ -144,3 +144,20 @@ def test_help(folder):
     assert done.returncode == 0
     assert "--replicates" in done.stdout
     assert "no model, no videos" in done.stdout
+
+
+def test_rows_of_runs_that_differ_are_not_mixed(folder):
+    """cases.md 22; tests/runs/test_manifest.py has what may differ."""
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    for name, part, dtype in (("a", rows[:16], "float32"), ("b", rows[16:], "bfloat16")):
+        (folder / name).mkdir()
+        write(folder / name / "predictions-00000-of-00001.jsonl", part)
+        identity = {"model": {"id": "unknown", "dtype": dtype}, "run": ""}
+        manifest = {"identity": identity, "provenance": {"invocations": []}}
+        (folder / name / "manifest.json").write_text(json.dumps(manifest))
+    done = score(folder, "--replicates=10", predictions=folder / "*" / "predictions-*.jsonl")
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert 'model.dtype is "float32"' in line
+    assert "b/manifest.json" in line
+    assert score(folder, "--replicates=10", predictions=folder / "a").returncode == 0

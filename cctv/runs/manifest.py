@@ -6,7 +6,7 @@ change, methods and α may be added. Rows of different manifests are never mixed
 
 import json
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -30,22 +30,59 @@ def resume(workdir: Path, identity: Mapping[str, Any]) -> dict[str, Any]:
         if any(workdir.glob("predictions-*.jsonl")):
             raise UserError(f"{workdir} has predictions but no {NAME}; choose another --workdir")
         return {"identity": _plain(identity), "provenance": {"invocations": []}}
+    manifest = _read(path)
+    old, new = manifest["identity"], _plain(identity)
+    difference = _contradiction(old, new)
+    if difference:
+        name, before, now = difference
+        raise UserError(
+            f"{path}: {name} was {_show(before)} and is now {_show(now)}; "
+            "choose another --workdir or set it back"
+        )
+    manifest["identity"] = {**new, "methods": {**old.get("methods", {}), **new.get("methods", {})}}
+    return manifest
+
+
+def check_together(files: Iterable[Path]) -> None:
+    """UserError when rows of one model and run come from run folders of different identity.
+
+    files: of rows; one without a manifest beside it is taken as it is.
+    """
+    first: dict[tuple, tuple[Path, dict]] = {}
+    for path in sorted({file.parent / NAME for file in files}):
+        if not path.is_file():
+            continue
+        identity = _read(path)["identity"]
+        label = (str(identity.get("model", {}).get("id")), str(identity.get("run")))
+        before, other = first.setdefault(label, (path, identity))
+        difference = _contradiction(other, identity)
+        if difference:
+            name, a, b = difference
+            raise UserError(
+                f"rows of different runs under one name: {name} is {_show(a)} in {before} and "
+                f"{_show(b)} in {path}; score them apart, or give each run its own --config.run"
+            )
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(path.read_text())
-        old = manifest["identity"]
-        _ = manifest["provenance"]["invocations"]  # a damaged file fails here
+        sound = isinstance(manifest["identity"].get("model", {}), dict)
+        sound = sound and isinstance(manifest["provenance"]["invocations"], list)
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise UserError(f"{path} is damaged; choose another --workdir") from None
-    new = _plain(identity)
-    methods = {**old.get("methods", {}), **new.get("methods", {})}
-    for name, before, now in _differences(old, new):
-        if not (name.startswith("methods.") and (before is _ABSENT or now is _ABSENT)):
-            raise UserError(
-                f"{path}: {name} was {_show(before)} and is now {_show(now)}; "
-                "choose another --workdir or set it back"
-            )
-    manifest["identity"] = {**new, "methods": methods}
+        sound = False
+    if not sound:
+        raise UserError(f"{path} is damaged; choose another --workdir")
     return manifest
+
+
+def _contradiction(old: Mapping, new: Mapping) -> tuple[str, Any, Any] | None:
+    """The first difference of two identities that is not a method which only one of them has."""
+    for name, before, now in _differences(old, new):
+        whole_method = name.startswith("methods.") and name.count(".") == 1
+        if not (whole_method and (before is _ABSENT or now is _ABSENT)):
+            return name, before, now
+    return None
 
 
 def write(workdir: Path, manifest: Mapping[str, Any]) -> None:

@@ -71,3 +71,35 @@ def test_environment_is_json():
     found = manifest.environment()
     assert found["versions"]["jax"]
     json.dumps(found)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({}, None),
+        ({"methods": {"vcd": {"noise_step": 500}}}, None),  # may have been added
+        ({"model": {"id": "other", "weights": "bb"}}, None),  # another name in its rows
+        ({"run": "second", "seed": 1}, None),
+        ({"model": identity()["model"] | {"weights": "bb"}}, 'model.weights is "aa" in .*/a/'),
+        ({"methods": {"base": {"beta": 1}}}, "methods.base.beta is absent"),
+        ({"seed": 1}, "seed is 0 in .*/a/manifest.json and 1 in .*/b/manifest.json"),
+    ],
+)
+def test_rows_scored_together(tmp_path, change, words):
+    """cases.md 22: of one model and run, run folders must have one identity."""
+    for name, differs in (("a", {}), ("b", change)):
+        (tmp_path / name).mkdir()
+        started(tmp_path / name, **differs)
+    files = [tmp_path / name / "predictions-00000-of-00001.jsonl" for name in ("b", "a", "none")]
+    if words is None:
+        manifest.check_together(files)
+        return
+    with pytest.raises(UserError, match=words) as error:
+        manifest.check_together(files)
+    assert "\n" not in str(error.value)
+
+
+def test_a_damaged_manifest_beside_rows(tmp_path):
+    (tmp_path / manifest.NAME).write_text("{}")
+    with pytest.raises(UserError, match="damaged"):
+        manifest.check_together([tmp_path / "rows.jsonl"])

@@ -15,7 +15,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
+from cctv.decoding import sharding
 from cctv.decoding.contrast import noise_scales
 from cctv.decoding.passes import (
     Answers,
@@ -45,11 +47,11 @@ class Stream(NamedTuple):
 
 
 def bucket(n: int, *, least: int) -> int:
-    """The shape that n is padded to: a multiple of a quarter of its power of two, at most 25 %
+    """The shape that n is padded to: a multiple of an eighth of its power of two, at most 12.5 %
     more, and never below `least`."""
     if n <= least:
         return least
-    step = max(2 ** ((n - 1).bit_length() - 3), 1)
+    step = max(2 ** ((n - 1).bit_length() - 4), 1)
     return -(-n // step) * step
 
 
@@ -66,7 +68,8 @@ class Engine:
 
     At most `batch` questions of each stream run together, and `vision_batch` temporal groups. With
     `share_base_segment` the leading part that a scene's streams have in common is read once. `seed`
-    keys VCD's noise.
+    keys VCD's noise. On a `mesh` (see `sharding`) streams and groups are split over its "data"
+    axis; the model's weights must have been placed on it.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class Engine:
         max_new_tokens: int = 16,
         share_base_segment: bool = False,
         seed: int = 0,
+        mesh: Mesh | None = None,
     ):
         for name, value in (
             ("batch", batch),
@@ -89,7 +93,10 @@ class Engine:
                 raise ValueError(f"{name}={value} must be at least 1")
         self.model, self.encoder = model, encoder
         self.batch, self.vision_batch, self.max_new_tokens = batch, vision_batch, max_new_tokens
-        self.share_base_segment, self.seed = share_base_segment, seed
+        self.share_base_segment, self.seed, self.mesh = share_base_segment, seed, mesh
+        if mesh is not None:
+            data = mesh.shape["data"]
+            self.vision_batch = -(-vision_batch // data) * data
         self.dtype = jax.tree.leaves(model)[0].dtype
         self.counts = dict.fromkeys(
             ("groups", "groups_encoded", "prefix_tokens", "prefix_tokens_shared"), 0
@@ -104,6 +111,9 @@ class Engine:
         stream's own number is to be dropped.
         """
         _check_jobs(jobs, len(streams))
+        if self.mesh is not None:  # each device takes as many streams: the last one stands in
+            missing = -len(streams) % self.mesh.shape["data"]
+            streams = [*streams, *[streams[-1]] * missing]
         features, table_rows = self.encode(streams)
         split = [common_prefix(s.prompts) for s in streams]
         prefixes = self._read_prefixes(streams, split, table_rows, features)
@@ -117,7 +127,7 @@ class Engine:
                 self.model,
                 features if (suffixes.tokens.rows >= 0).any() else None,
                 prefixes,
-                suffixes,
+                self._split(suffixes),
                 np.asarray(alphas, np.float32),
                 jobs=tuple(jobs),
                 yes=yes,
@@ -153,7 +163,8 @@ class Engine:
                 np.concatenate([np.arange(n) + start for start, n in map(starts.get, keys)])
             )
         table = jnp.concatenate(parts)
-        return jnp.pad(table, ((0, bucket(total, least=64) - total), (0, 0), (0, 0))), rows
+        table = jnp.pad(table, ((0, bucket(total, least=64) - total), (0, 0), (0, 0)))
+        return table if self.mesh is None else sharding.everywhere(table, self.mesh), rows
 
     def _group_keys(self, stream: Stream) -> list[tuple]:
         digests = self.encoder.group_digests(stream.clip)
@@ -174,7 +185,7 @@ class Engine:
             key = jax.random.fold_in(jax.random.key(self.seed), np.uint32(video))
             group = np.pad(np.asarray(chosen, np.int32), (0, self.vision_batch - n))
             noise = Noise(key, group, np.asarray(noise_scales(stream.noise_step), np.float32))
-        features = encode_video(self.model, type(inputs)(*padded), noise)
+        features = encode_video(self.model, self._split(type(inputs)(*padded)), noise)
         return features[:n, : features.shape[1] * patches // size]
 
     def _read_prefixes(self, streams, split, table_rows, features) -> tuple[Prefix, ...]:
@@ -194,7 +205,7 @@ class Engine:
             cache = read_prefix(self.model, features, _pack([leader], least=64), prefixes)
             prefixes = (Prefix(jax.tree.map(lambda a: a[0], cache), shared),)
         own = [part._replace(start=int(n)) for part, n in zip(whole, shared)]
-        cache = read_prefix(self.model, features, _pack(own, least=64), prefixes)
+        cache = read_prefix(self.model, features, self._split(_pack(own, least=64)), prefixes)
         return (*prefixes, Prefix(cache, np.asarray(split, np.int32) - shared))
 
     def _suffixes(self, streams, split, table_rows, *, first: int, size: int) -> Suffixes:
@@ -211,11 +222,12 @@ class Engine:
         length = packed.ids.shape[-1]
         pad = np.array([length - len(p.prompt.tokens) + p.start for p in parts], np.int32)
         following = np.array([p.prompt.next_position for p in parts], np.int32)
-        return Suffixes(
-            Tokens(*(a.reshape(*shape, *a.shape[1:]) for a in packed)),
-            pad.reshape(shape),
-            following.reshape(shape),
-        )
+        tokens = Tokens(*(a.reshape(*shape, *a.shape[1:]) for a in packed))
+        return Suffixes(tokens, pad.reshape(shape), following.reshape(shape))
+
+    def _split(self, tree):
+        """Arrays split over the devices along their leading axis, where there is a mesh."""
+        return tree if self.mesh is None else sharding.over_streams(tree, self.mesh)
 
 
 class _Part(NamedTuple):

@@ -115,7 +115,7 @@ def read_prefix(
         ids, positions, rows = (a[None] for a in tokens)
         _, cache = model(
             ids, positions=positions, cache=cache, start=0, prefix=before, features=features,
-            rows=rows,
+            rows=rows, cache_only=True,
         )  # fmt: skip
         return cache
 

@@ -74,7 +74,8 @@ class Model(Protocol):
         prefix: Sequence[Prefix] = (),
         features: jax.Array | None = None,
         rows: jax.Array | None = None,
-    ) -> tuple[jax.Array, Cache]:
+        cache_only: bool = False,
+    ) -> tuple[jax.Array | None, Cache]:
         """Hidden states float[B, T, D] of tokens int[B, T] and the cache with them written.
 
         features: float[V', 1 + E, D], the table that `rows` int[B, T] points into (-1 = text);

@@ -146,7 +146,8 @@ class Decoder(nnx.Module):
         first: jax.Array | None = None,
         prefix: Sequence[Prefix] = (),
         deepstack: jax.Array | None = None,
-    ) -> tuple[jax.Array, Cache]:
+        cache_only: bool = False,
+    ) -> tuple[jax.Array | None, Cache]:
         """Runs T tokens, writing their keys and values to slots start … start+T-1 of the cache.
 
         The token in slot i sees the whole prefix and the slots from first[b] to i:
@@ -161,34 +162,46 @@ class Decoder(nnx.Module):
           first: int[B], the first real slot of each row; None is 0.
           prefix: keys and values before all of it, shared by the rows, in any number of parts.
           deepstack: float[E, B, T, D], feature e is added after layer e (arXiv 2406.04334).
+          cache_only: the hidden states are not wanted, so the last layer ends at its keys.
 
-        Returns (float[B, T, D] after the final norm, the cache).
+        Returns (float[B, T, D] after the final norm or None, the cache).
         """
         c = self.config
         axis = jnp.asarray(c.rotary_axis())
         frequencies = rotary_frequencies(c.head_dim, c.rope_theta)  # [H/2]
         angles = positions.astype(jnp.float32)[..., axis] * frequencies  # [B, T, H/2]
 
-        def layer(carry, inputs):
-            (x, cache), (block, i) = carry, inputs
+        def store(x, cache, block, i):
             q, k, v = block.qkv(x, angles)
             # Written in place: a cache given to scan as input and output would be held twice.
-            k_all = jax.lax.dynamic_update_slice(cache.k, k[None], (i, 0, start, 0, 0))
-            v_all = jax.lax.dynamic_update_slice(cache.v, v[None], (i, 0, start, 0, 0))
+            k = jax.lax.dynamic_update_slice(cache.k, k[None], (i, 0, start, 0, 0))
+            v = jax.lax.dynamic_update_slice(cache.v, v[None], (i, 0, start, 0, 0))
+            return q, Cache(k, v)
+
+        def layer(carry, inputs):
+            (x, cache), (block, i) = carry, inputs
+            q, cache = store(x, cache, block, i)
             before = [_segment(p, i) for p in prefix]
             heads = attend_causally(
-                q, k_all[i], v_all[i], start=start, first=first, before=before
+                q, cache.k[i], cache.v[i], start=start, first=first, before=before
             )  # [B, T, N, H]
-            return (block.finish(x, heads), Cache(k_all, v_all)), None
+            return (block.finish(x, heads), cache), None
+
+        def blocks(part):
+            return jax.tree.map(lambda w: w[part], self.layers)
 
         unrolled = 0 if deepstack is None else len(deepstack)
+        end = c.num_layers - cache_only
         carry = (x, cache)
-        for i in range(unrolled):
-            block = jax.tree.map(lambda w, i=i: w[i], self.layers)
-            (x, cache), _ = layer(carry, (block, i))
+        for i in range(min(unrolled, end)):
+            (x, cache), _ = layer(carry, (blocks(i), i))
             carry = (x + deepstack[i], cache)
-        rest = jax.tree.map(lambda w: w[unrolled:], self.layers)
-        (x, cache), _ = jax.lax.scan(layer, carry, (rest, jnp.arange(unrolled, c.num_layers)))
+        if unrolled < end:
+            rest = (blocks(slice(unrolled, end)), jnp.arange(unrolled, end))
+            carry, _ = jax.lax.scan(layer, carry, rest)
+        x, cache = carry
+        if cache_only:
+            return None, store(x, cache, blocks(end), end)[1]
         return self.norm(x), cache
 
     def logits(self, x: jax.Array) -> jax.Array:

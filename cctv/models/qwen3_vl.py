@@ -89,7 +89,8 @@ class Model(nnx.Module):
         prefix: Sequence[Prefix] = (),
         features: jax.Array | None = None,
         rows: jax.Array | None = None,
-    ) -> tuple[jax.Array, Cache]:
+        cache_only: bool = False,
+    ) -> tuple[jax.Array | None, Cache]:
         """See `cctv.models.base.Model`: visual tokens take their feature, text its embedding."""
         x, deepstack = self.decoder.embed(tokens), None  # [B, T, D]
         if rows is not None:
@@ -105,6 +106,7 @@ class Model(nnx.Module):
             first=first,
             prefix=prefix,
             deepstack=deepstack,
+            cache_only=cache_only,
         )
 
     def logits(self, hidden: jax.Array) -> jax.Array:

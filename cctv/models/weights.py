@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -151,11 +151,13 @@ def load(
     *,
     dtype: jnp.dtype,
     tied: tuple[str, str] | None = None,
+    place: Callable[[str, np.ndarray], jax.Array] = lambda _, array: jnp.asarray(array),
 ) -> nnx.Module:
     """Fills `model` (an `nnx.eval_shape` result) from a folder; every tensor must fit.
 
     `tied` = (extra key, key it must equal): some files repeat a tied output head. Weights are read
-    tensor by tensor: at most one stacked parameter is on the host beside the result.
+    tensor by tensor and `place`d on the device by path: at most one stacked parameter is on the
+    host beside the result.
     """
     found, problems = _read_headers(weight_files(folder))
     ours = leaves(model)
@@ -189,7 +191,7 @@ def load(
         for key, layer in keys:
             value = rule.to_ours(found[key][0].get_tensor(key))
             array[... if layer is None else layer] = value
-        return jnp.asarray(array)
+        return place(rule.path, array)
 
     return jax.tree_util.tree_map_with_path(fill, model)
 

@@ -14,7 +14,7 @@ SMALL = (
     "--config.data.world.scenes=3",
     "--config.data.world.size=(160, 90)",
     "--config.bootstrap.replicates=200",
-    "--config.batch=4",
+    "--config.batch=16",
 )
 
 
@@ -48,13 +48,20 @@ def count(workdir):
     return shard.read_bytes().count(b"\n") if shard.exists() else -1
 
 
+@pytest.fixture(scope="module")
+def whole(start, tmp_path_factory):
+    """The workdir of an uninterrupted run."""
+    workdir = tmp_path_factory.mktemp("whole") / "run"
+    process = start(*SMALL, f"--workdir={workdir}")
+    _, err = process.communicate(timeout=200)
+    assert process.returncode == 0, err
+    return workdir
+
+
 @pytest.mark.slow
-def test_sigkill_at_any_moment_and_resume(start, tmp_path):
+def test_sigkill_at_any_moment_and_resume(start, whole, tmp_path):
     """cases.md 17: five kills, at different moments, then a run to the end: metrics.json is
     byte-equal to that of an uninterrupted run."""
-    whole = start(*SMALL, f"--workdir={tmp_path / 'whole'}")
-    assert whole.wait(timeout=200) == 0
-    whole.communicate()
     workdir = tmp_path / "killed"
     moments = [
         lambda: workdir.exists(),  # before or while the manifest is written
@@ -63,7 +70,7 @@ def test_sigkill_at_any_moment_and_resume(start, tmp_path):
         lambda: count(workdir) >= total // 2,
         lambda: (workdir / "metrics.json").exists() or count(workdir) >= total,  # scoring, report
     ]
-    total = count(tmp_path / "whole")
+    total = count(whole)
     assert total > 100
     seen = []
     for moment in moments:
@@ -79,13 +86,12 @@ def test_sigkill_at_any_moment_and_resume(start, tmp_path):
     last = start(*SMALL, f"--workdir={workdir}")
     _, err = last.communicate(timeout=200)
     assert last.returncode == 0, err
-    expected = tmp_path / "whole"
-    assert (workdir / "metrics.json").read_bytes() == (expected / "metrics.json").read_bytes()
+    assert (workdir / "metrics.json").read_bytes() == (whole / "metrics.json").read_bytes()
     assert count(workdir) == total
 
 
 @pytest.mark.slow
-def test_ctrl_c_is_one_line_and_resumes(start, tmp_path):
+def test_ctrl_c_is_one_line_and_resumes(start, whole, tmp_path):
     process = start(*SMALL, f"--workdir={tmp_path}")
     while process.poll() is None and count(tmp_path) < 1:
         time.sleep(0.01)
@@ -93,7 +99,14 @@ def test_ctrl_c_is_one_line_and_resumes(start, tmp_path):
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in err
-    assert "the same command goes on" in err
+    (line,) = (line for line in err.splitlines() if line.startswith("cctv:"))
+    assert "the same command goes on" in line
+    assert not (tmp_path / "metrics.json").exists()
+    again = start(*SMALL, f"--workdir={tmp_path}")
+    _, err = again.communicate(timeout=200)
+    assert again.returncode == 0, err
+    assert count(tmp_path) == count(whole)
+    assert (tmp_path / "metrics.json").read_bytes() == (whole / "metrics.json").read_bytes()
 
 
 @pytest.mark.slow

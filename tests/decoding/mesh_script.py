@@ -11,7 +11,7 @@ import numpy as np
 from flax import nnx
 
 from cctv.decoding import sharding
-from cctv.decoding.contrast import CTCD, VCD, Base
+from cctv.decoding.contrast import CTCD, Base
 from cctv.decoding.engine import Engine, Stream
 from cctv.decoding.passes import Job
 from cctv.models import qwen3_vl, weights
@@ -52,7 +52,7 @@ def streams(c: qwen3_vl.Config, scenes: int) -> list[Stream]:
             visual = np.where(pad, np.cumsum(pad) - 1, -1).astype(np.int32)
             prompts.append(qwen3_vl.positions(tokens, visual, rows // 2, columns // 2))
         out.append(Stream(clip, prompts, owner=str(i)))
-    return [*out, out[0]._replace(noise_step=500)]
+    return [*out, out[0]]
 
 
 def place(model, mesh, c):
@@ -80,9 +80,8 @@ def margins(c, model, shape, scenes=4):
     engine = Engine(model, encoder, vision_batch=4, max_new_tokens=2, mesh=mesh)
     n = 2 * scenes
     other = tuple(i ^ 1 for i in range(n))
-    jobs = [Job(Base(), tuple(range(n))), Job(CTCD(), tuple(range(n)), other),
-            Job(VCD(), (0,), (n,))]  # fmt: skip
-    out = engine.run(streams(c, scenes), jobs, alphas=[0, 1, 1])
+    jobs = [Job(Base(), tuple(range(n))), Job(CTCD(), tuple(range(n)), other)]
+    out = engine.run(streams(c, scenes), jobs, alphas=[0, 1])
     return [[a.margin.tolist(), a.tokens.tolist()] for a in out]
 
 

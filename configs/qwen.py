@@ -33,6 +33,7 @@ def get_config(arg: str = "qwen3_vl_2b") -> ConfigDict:
     config.share_base_segment = False  # read what v+ and v- have in common once
     config.max_new_tokens = 16
     config.batch = 32  # questions of a video that run together
+    config.mesh = (1, 1)  # (data, model): scenes side by side, and devices that split each layer
     config.vision_batch = 8  # pairs of frames encoded together
     config.allow_missing = False  # run although videos are missing or can't be decoded
 

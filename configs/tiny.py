@@ -27,6 +27,7 @@ def get_config(arg: str = "") -> ConfigDict:
     config.share_base_segment = False
     config.max_new_tokens = 16
     config.batch = 32
+    config.mesh = (1, 1)
     config.vision_batch = 8
     config.allow_missing = False
 

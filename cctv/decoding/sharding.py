@@ -5,6 +5,7 @@ does not divide is replicated, whole heads being the unit. Inputs are sharded ov
 compiler derives the rest (GSPMD, arXiv 2105.04663).
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -75,12 +76,12 @@ def everywhere(tree: Any, mesh: Mesh) -> Any:
     return jax.device_put(tree, NamedSharding(mesh, P()))
 
 
-def bytes_per_device(
-    shapes: Mapping[str, tuple[int, ...]], *, config: DecoderConfig, model: int, itemsize: int
+def scalars_per_device(
+    shapes: Mapping[str, tuple[int, ...]], *, config: DecoderConfig, model: int
 ) -> int:
-    """Bytes of weights that one device of a mesh holds. shapes: path -> shape."""
+    """Scalars of weights that one device of a mesh holds. shapes: path -> shape."""
     total = 0
     for path, shape in shapes.items():
-        split = model if "model" in spec(path, shape, config=config, model=model) else 1
-        total += int(np.prod(shape)) * itemsize // split
+        split = "model" in spec(path, shape, config=config, model=model)
+        total += math.prod(shape) // (model if split else 1)
     return total

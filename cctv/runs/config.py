@@ -1,10 +1,12 @@
 """What a resolved config must satisfy before any work starts."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import jax
 from ml_collections import ConfigDict
 
 from cctv.data.errors import UserError
@@ -34,6 +36,13 @@ def check(config: ConfigDict, *, alphas: Sequence[float] = ()) -> None:
     for name in ("max_new_tokens", "batch", "vision_batch", "limit"):
         if config[name] is not None and config[name] < 1:
             raise UserError(f"config.{name}={config[name]} must be at least 1")
+    if len(config.mesh) != 2 or min(config.mesh) < 1:
+        raise UserError(f"config.mesh={tuple(config.mesh)} must be (data, model), both at least 1")
+    if math.prod(config.mesh) > jax.device_count():
+        raise UserError(
+            f"config.mesh={tuple(config.mesh)} needs {math.prod(config.mesh)} devices, there are "
+            f"{jax.device_count()}"
+        )
     if config.data.workers < 1 or not config.data.timeout > 0:
         raise UserError("config.data.workers and config.data.timeout must be positive")
     if config.bootstrap.replicates < 1 or config.bootstrap.seed < 0:

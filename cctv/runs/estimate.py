@@ -14,6 +14,7 @@ from flax import nnx
 from cctv.data.errors import UserError
 from cctv.data.schema import SIDES, Scene
 from cctv.data.video import VideoDecodeError
+from cctv.decoding import sharding
 from cctv.decoding.engine import bucket, common_prefix
 from cctv.models import weights
 from cctv.models.base import Prompt
@@ -25,8 +26,9 @@ ASSUMED_USE = 0.4  # share of the measured matmul rate that a run reaches
 
 
 class Model(NamedTuple):
-    """What a model and the methods cost: scalars of weights, and of a visual token's features;
-    streams of a scene; rows of streams that are copied when an answer takes more than a token."""
+    """What a model and the methods cost: scalars of weights that a device holds, and of a visual
+    token's features; streams of a scene; rows of streams that are copied when an answer takes more
+    than a token."""
 
     decoder: DecoderConfig
     parameters: int
@@ -61,7 +63,8 @@ def memory(model: Model, load: Load, *, batch: int, itemsize: int) -> Memory:
     """What is held at once where most is: when the largest scene is answered.
 
     Counted from the shapes of `cctv.decoding`; what the compiler adds or saves is not known here,
-    nor is the vision tower's own work.
+    nor is the vision tower's own work. On a mesh it is of one device, which has a scene of its own;
+    only its share of the weights is counted as split.
     """
     c, rows = model.decoder, model.streams + model.copies
     prefix, suffix = bucket(load.prefix, least=64), bucket(load.suffix, least=16)
@@ -141,7 +144,11 @@ def _model(plan: Plan, load: Load) -> Model:
     features = jax.eval_shape(lambda m, x: m.encode_video(x), abstract, inputs)  # [1, V, 1 + E, D]
     return Model(
         decoder=abstract.decoder_config,
-        parameters=weights.parameter_count(abstract),
+        parameters=sharding.scalars_per_device(
+            {path: leaf.shape for path, leaf in weights.leaves(abstract).items()},
+            config=abstract.decoder_config,
+            model=c.mesh[1],
+        ),
         feature=math.prod(features.shape[2:]),
         streams=len(SIDES) * _forms(plan),
         copies=len(SIDES) * max(s.method.branches for s in plan.systems),

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import math
 import resource
 import shutil
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax.sharding import Mesh
 from ml_collections import ConfigDict
 from tqdm import tqdm
 
@@ -22,6 +24,7 @@ from cctv.data.errors import UserError
 from cctv.data.pool import DecodePool
 from cctv.data.schema import SIDES, Scene
 from cctv.data.video import VideoDecodeError
+from cctv.decoding import sharding
 from cctv.decoding.engine import Engine
 from cctv.metrics import evaluate as statistics
 from cctv.models import weights
@@ -140,14 +143,16 @@ def _decode(
     Returns how many videos could not be read that were sound when they were validated.
     """
     c, late = plan.config, 0
+    mesh = sharding.make_mesh(tuple(c.mesh)) if math.prod(c.mesh) > 1 else None
     engine = Engine(
-        _load_model(plan, clock),
+        _load_model(plan, mesh, clock),
         plan.encoder,
         batch=c.batch,
         vision_batch=c.vision_batch,
         max_new_tokens=c.max_new_tokens,
         share_base_segment=c.share_base_segment,
         seed=c.seed,
+        mesh=mesh,
     )
     paths = [(plan.video(scene, side),) for scene in todo for side in SIDES]
     finished = len(plan.scenes) - len(todo)
@@ -157,24 +162,27 @@ def _decode(
         tqdm(total=len(plan.scenes), initial=finished, unit="scene", disable=None) as bar,
     ):
         clips = pool.imap(plan.encoder.load_clip, paths)
-        for scene in todo:
+        for first in range(0, len(todo), c.mesh[0]):
+            scenes = todo[first : first + c.mesh[0]]  # one for each part of the mesh
             with clock("wait for frames"):
-                both = {side: next(clips)[1] for side in SIDES}
-            late += _name_errors(plan, scene, both, invocation)
-            strips.write(workdir, [v for v in both.values() if not _is_error(v)])
-            systems = [s for s in plan.systems if _missing_of(s, scene, done)]
+                units = [predict.Unit(s, {side: next(clips)[1] for side in SIDES}) for s in scenes]
+            for scene, both in units:
+                late += _name_errors(plan, scene, both, invocation)
+                strips.write(workdir, [v for v in both.values() if not _is_error(v)])
+            systems = [s for s in plan.systems if any(_missing_of(s, u, done) for u in scenes)]
             with clock("model"):
-                unit = predict.Unit(scene, both)
-                made = predict.rows_of([unit], systems, engine=engine, prompt=c.prompt)
+                made = predict.rows_of(units, systems, engine=engine, prompt=c.prompt)
             with clock("write"):
                 new = writer.write(r for r in made if rows.key(r) not in done)
                 invocation["rows_written"] += new
-            bar.update()
+            invocation["shared"] = dict(engine.counts)
+            bar.update(len(scenes))
     return late
 
 
-def _load_model(plan: Plan, clock: Clock) -> nnx.Module:
+def _load_model(plan: Plan, mesh: Mesh | None, clock: Clock) -> nnx.Module:
     with clock("load model"):
+        place = {} if mesh is None else {"place": sharding.placer(mesh, plan.model_config.text)}
         abstract = nnx.eval_shape(
             lambda: plan.family.Model(plan.model_config, rngs=nnx.Rngs(plan.config.seed))
         )
@@ -184,6 +192,7 @@ def _load_model(plan: Plan, clock: Clock) -> nnx.Module:
             plan.family.rules(plan.model_config),
             dtype=jnp.dtype(plan.config.model.dtype),
             tied=plan.family.TIED,
+            **place,
         )
 
 

@@ -53,10 +53,9 @@ def test_specs_of_real_sizes(name, model):
         if path == "decoder.layers.down.kernel":
             assert spec == P(None, "model", None)
     alone, split = (
-        sharding.bytes_per_device(shapes, config=config.text, model=n, itemsize=2)
-        for n in (1, model)
+        sharding.scalars_per_device(shapes, config=config.text, model=n) for n in (1, model)
     )
-    assert alone == 2 * weights.parameter_count(abstract)
+    assert alone == weights.parameter_count(abstract)
     assert split <= alone / model + 0.25 * alone
 
 

@@ -27,10 +27,15 @@ from cctv.decoding.passes import (
     Tokens,
     answer,
     encode_video,
+    go_on,
     read_prefix,
 )
 from cctv.models.base import Encoder, Model, Prompt
 from cctv.models.decoder import Prefix
+
+# Shapes are padded: prefixes, features and patches to a bucket of at least this many, questions and
+# the tokens of their suffixes to multiples.
+PREFIX, QUESTIONS, SUFFIX = 64, 4, 8
 
 
 class Stream(NamedTuple):
@@ -53,6 +58,11 @@ def bucket(n: int, *, least: int) -> int:
         return least
     step = max(2 ** ((n - 1).bit_length() - 4), 1)
     return -(-n // step) * step
+
+
+def multiple(n: int, of: int) -> int:
+    """The least multiple of `of` that is not below n."""
+    return -(-n // of) * of
 
 
 def common_prefix(prompts: Sequence[Prompt]) -> int:
@@ -117,28 +127,50 @@ class Engine:
         features, table_rows = self.encode(streams)
         split = [common_prefix(s.prompts) for s in streams]
         prefixes = self._read_prefixes(streams, split, table_rows, features)
-        yes, no = self.encoder.answer_ids
         questions = max(len(s.prompts) for s in streams)
         parts = []
         for first in range(0, questions, self.batch):
             size = min(self.batch, questions - first)
             suffixes = self._suffixes(streams, split, table_rows, first=first, size=size)
-            out = answer(
-                self.model,
-                features if (suffixes.tokens.rows >= 0).any() else None,
-                prefixes,
-                self._split(suffixes),
-                np.asarray(alphas, np.float32),
-                jobs=tuple(jobs),
-                yes=yes,
-                no=no,
-                stop=tuple(self.encoder.stop_ids),
-                max_new_tokens=self.max_new_tokens,
-            )
-            parts.append([[a[:, :size] for a in job] for job in jax.device_get(out)])
+            answers = self._answer(features, prefixes, suffixes, jobs, alphas)
+            parts.append([[field[:, :size] for field in job] for job in answers])
         return [
             Answers(*(np.concatenate(field, axis=1) for field in zip(*job))) for job in zip(*parts)
         ]
+
+    def _answer(self, features, prefixes, suffixes, jobs, alphas) -> list[Answers]:
+        """One pass over the suffixes, and the token loop of each job that needs one."""
+        yes, no = self.encoder.answer_ids
+        stop = tuple(self.encoder.stop_ids)
+        visual = (suffixes.tokens.rows >= 0).any()
+        suffixes = self._split(suffixes)
+        made, caches = answer(
+            self.model,
+            features if visual else None,
+            prefixes,
+            suffixes,
+            np.asarray(alphas, np.float32),
+            jobs=tuple(jobs),
+            yes=yes,
+            no=no,
+            room=self.max_new_tokens - 1,
+        )
+        out = []
+        for job, alpha, first in zip(jobs, alphas, made):
+            about = jax.device_get(first)
+            shape = (*about.token.shape, self.max_new_tokens)
+            tokens, count = np.zeros(shape, np.int32), np.ones(shape[:2], np.int32)
+            tokens[..., 0], finite = about.token, about.finite
+            count[np.isin(about.token, stop)] = 0
+            if self.max_new_tokens > 1 and not np.isin(about.token, (yes, no, *stop)).all():
+                tokens, count, finite = jax.device_get(
+                    go_on(
+                        self.model, prefixes, suffixes, caches, first, np.float32(alpha), job=job,
+                        yes=yes, no=no, stop=stop, max_new_tokens=self.max_new_tokens,
+                    )
+                )  # fmt: skip
+            out.append(Answers(tokens, count, *about[2:], finite))
+        return out
 
     def encode(self, streams: Sequence[Stream]) -> tuple[jax.Array, list[np.ndarray]]:
         """The feature table float[V', 1 + E, D] of all streams, and of each stream the rows of its
@@ -163,7 +195,7 @@ class Engine:
                 np.concatenate([np.arange(n) + start for start, n in map(starts.get, keys)])
             )
         table = jnp.concatenate(parts)
-        table = jnp.pad(table, ((0, bucket(total, least=64) - total), (0, 0), (0, 0)))
+        table = jnp.pad(table, ((0, bucket(total, least=PREFIX) - total), (0, 0), (0, 0)))
         return table if self.mesh is None else sharding.everywhere(table, self.mesh), rows
 
     def _group_keys(self, stream: Stream) -> list[tuple]:
@@ -176,7 +208,7 @@ class Engine:
     def _encode_groups(self, inputs, chosen: list[int], stream: Stream) -> jax.Array:
         """float[n, V, 1 + E, D] of some groups of a video, padded to one shape while encoded."""
         n, patches = len(chosen), inputs.mask.shape[1]
-        size = bucket(patches, least=64)
+        size = bucket(patches, least=PREFIX)
         widths = [(0, self.vision_batch - n), (0, size - patches)]
         padded = [np.pad(a[chosen], widths + [(0, 0)] * (a.ndim - 2)) for a in inputs]
         noise = None
@@ -202,22 +234,22 @@ class Engine:
         prefixes: tuple[Prefix, ...] = ()
         if shared.any():
             leader = whole[int(shared.argmax())]._replace(end=int(shared.max()))
-            cache = read_prefix(self.model, features, _pack([leader], least=64), prefixes)
+            cache = read_prefix(self.model, features, _pack([leader]), prefixes)
             prefixes = (Prefix(jax.tree.map(lambda a: a[0], cache), shared),)
         own = [part._replace(start=int(n)) for part, n in zip(whole, shared)]
-        cache = read_prefix(self.model, features, self._split(_pack(own, least=64)), prefixes)
+        cache = read_prefix(self.model, features, self._split(_pack(own)), prefixes)
         return (*prefixes, Prefix(cache, np.asarray(split, np.int32) - shared))
 
     def _suffixes(self, streams, split, table_rows, *, first: int, size: int) -> Suffixes:
         """What follows the prefix in questions first … first+size-1 of each stream, the stream's
         last question standing in for those it lacks. Padded on the left: all end together."""
-        count = bucket(size, least=4)
+        count = multiple(size, QUESTIONS)
         parts = [
             _Part(stream.prompts[min(first + i, len(stream.prompts) - 1)], rows, start, None)
             for stream, rows, start in zip(streams, table_rows, split)
             for i in range(count)
         ]
-        packed = _pack(parts, least=16, left=True)
+        packed = _pack(parts, left=True)
         shape = (len(streams), count)
         length = packed.ids.shape[-1]
         pad = np.array([length - len(p.prompt.tokens) + p.start for p in parts], np.int32)
@@ -244,10 +276,10 @@ class _Part(NamedTuple):
         return np.where(visual < 0, -1, self.rows[visual])
 
 
-def _pack(parts: Sequence[_Part], *, least: int, left: bool = False) -> Tokens:
-    """Stacks parts of prompts, padded on the right, or on the left, to one bucketed length."""
+def _pack(parts: Sequence[_Part], *, left: bool = False) -> Tokens:
+    """Stacks parts of prompts: prefixes padded on the right, suffixes on the left."""
     lengths = [len(p.prompt.tokens[p.start : p.end]) for p in parts]
-    size = bucket(max(lengths), least=least)
+    size = multiple(max(lengths), SUFFIX) if left else bucket(max(lengths), least=PREFIX)
     ids = np.zeros((len(parts), size), np.int32)
     positions = np.zeros((len(parts), size, 3), np.int32)
     rows = np.full((len(parts), size), -1, np.int32)

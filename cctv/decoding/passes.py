@@ -2,7 +2,8 @@
 
     encode_video   groups of frames         -> features     float[V', 1 + E, D]
     read_prefix    what all questions share -> keys, values [streams, L, 1, P, K, H]
-    answer         the rest of each prompt  -> first logits [streams, Q, vocabulary], then tokens
+    answer         the rest of each prompt  -> first logits [streams, Q, vocabulary], first tokens
+    go_on          where those don't end it -> further tokens; compiled only when it is needed
 
 Axis letters as in `cctv.models`; Q questions of a stream, V streams that a job answers about.
 """
@@ -122,7 +123,18 @@ def read_prefix(
     return jax.vmap(one, in_axes=(0, _axes(before)))(tokens, before)
 
 
-@functools.partial(jax.jit, static_argnames=("jobs", "yes", "no", "stop", "max_new_tokens"))
+class First(NamedTuple):
+    """What a job made of the first logits, [V, Q] each: the token, and the rest as in `Answers`."""
+
+    token: jax.Array
+    finite: jax.Array
+    margin: jax.Array
+    margin_contrast: jax.Array
+    exact_to: jax.Array
+    masked: jax.Array
+
+
+@functools.partial(jax.jit, static_argnames=("jobs", "yes", "no", "room"))
 def answer(
     model: Model,
     features: jax.Array | None,
@@ -133,21 +145,18 @@ def answer(
     jobs: tuple[Job, ...],
     yes: int,
     no: int,
-    stop: tuple[int, ...],
-    max_new_tokens: int,
-) -> list[Answers]:
+    room: int,
+) -> tuple[list[First], Cache]:
     """All questions of all streams in one vmapped pass, then what each job makes of the logits.
 
-    features is None when no suffix has a visual token. A job goes on to further tokens only if one
-    of its rows is not done: its first token is neither Yes nor No, nor a stop token.
+    features is None when no suffix has a visual token. Also the suffixes' keys and values,
+    float[streams, L, Q, T + room, K, H], with room for that many further tokens.
     """
     dtype = prefixes[0].cache.k.dtype
 
     def one(tokens: Tokens, pad, prefixes):
         rows, size = tokens.ids.shape
-        cache = Cache.zeros(
-            model.decoder_config, batch=rows, slots=size + max_new_tokens, dtype=dtype
-        )
+        cache = Cache.zeros(model.decoder_config, batch=rows, slots=size + room, dtype=dtype)
         hidden, cache = model(
             tokens.ids, positions=tokens.positions, cache=cache, start=0, first=pad,
             prefix=prefixes, features=features, rows=None if features is None else tokens.rows,
@@ -156,13 +165,22 @@ def answer(
 
     axes = (0, 0, _axes(prefixes))
     z, caches = jax.vmap(one, in_axes=axes)(suffixes.tokens, suffixes.pad, prefixes)
-    return [
-        _finish(
-            model, job, alphas[i], z, caches, prefixes, suffixes,
-            yes=yes, no=no, stop=stop, max_new_tokens=max_new_tokens,
-        )
-        for i, job in enumerate(jobs)
-    ]  # fmt: skip
+    made = [_fuse(z[_branches(job)], job, alphas[i], yes=yes, no=no) for i, job in enumerate(jobs)]
+    return made, caches
+
+
+def _branches(job: Job) -> np.ndarray:
+    """int[K, V], the stream of each branch of each video."""
+    return np.array([job.originals, job.contrasts][: job.method.branches])
+
+
+def _fuse(z: jax.Array, job: Job, alpha: jax.Array, *, yes: int, no: int) -> First:
+    """What a method makes of float32[K, V, Q, vocabulary]."""
+    flat = z.reshape(z.shape[0], -1, z.shape[-1])
+    fused = job.method.fuse(flat, alpha=alpha, yes=yes, no=no)
+    token = pick(fused.logits, yes=yes, no=no)
+    finite = jnp.isfinite(flat).all(axis=(0, 2))
+    return First(*(a.reshape(z.shape[1:3]) for a in (token, finite, *fused[1:])))
 
 
 class _State(NamedTuple):
@@ -178,22 +196,28 @@ class _State(NamedTuple):
     caches: Cache
 
 
-def _finish(
-    model, job, alpha, z, caches, prefixes, suffixes, *, yes, no, stop, max_new_tokens
-) -> Answers:
-    """A job's answers from the first logits z float32[streams, Q, vocabulary]."""
-    branches = np.array([job.originals, job.contrasts][: job.method.branches])  # [K, V]
-    _, q, size = suffixes.tokens.ids.shape
-    shape = (len(job.originals), q)
-    stops = jnp.asarray(stop, jnp.int32)
+@functools.partial(jax.jit, static_argnames=("job", "yes", "no", "stop", "max_new_tokens"))
+def go_on(
+    model: Model,
+    prefixes: tuple[Prefix, ...],
+    suffixes: Suffixes,
+    caches: Cache,
+    first: First,
+    alpha: jax.Array,
+    *,
+    job: Job,
+    yes: int,
+    no: int,
+    stop: tuple[int, ...],
+    max_new_tokens: int,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Further tokens of a job whose first tokens are not all Yes, No or a stop token, greedily.
 
-    def fuse(z):
-        """What the method makes of float32[K, V, Q, vocabulary], token by token: [V, Q] each."""
-        flat = z.reshape(len(branches), -1, z.shape[-1])
-        fused = job.method.fuse(flat, alpha=alpha, yes=yes, no=no)
-        token = pick(fused.logits, yes=yes, no=no)
-        finite = jnp.isfinite(flat).all(axis=(0, 2))
-        return tuple(a.reshape(shape) for a in (token, finite, *fused[1:]))
+    Both branches of a row are stepped with the same tokens, each on a cache of its own: nothing of
+    one leaks into the other, or into another job. Returns tokens, count and finite of `Answers`.
+    """
+    branches, stops = _branches(job), jnp.asarray(stop, jnp.int32)
+    _, q, size = suffixes.tokens.ids.shape
 
     def step(token, position, pad, cache, prefixes, start):
         """Logits float32[Q, vocabulary] after one token int[Q] of one stream."""
@@ -208,46 +232,42 @@ def _finish(
     step = jax.vmap(step, in_axes=(0, 0, 0, 0, axes, None))  # over V
     step = jax.vmap(step, in_axes=(None, 0, 0, 0, axes, None))  # over K: the same tokens
 
-    def go_on(state: _State) -> _State:
-        # Every branch of every row has a cache of its own: nothing of one leaks into another.
-        state = state._replace(caches=jax.tree.map(lambda a: a[branches], caches))
-        own = tuple(
-            Prefix(p.cache if p.cache.k.ndim == 5 else jax.tree.map(lambda a: a[branches], p.cache),
-                   jnp.asarray(p.length)[branches])
-            for p in prefixes
-        )  # fmt: skip
-        pad, following = (jnp.asarray(a)[branches] for a in (suffixes.pad, suffixes.next_position))
+    def chosen(tree):
+        return jax.tree.map(lambda a: jnp.asarray(a)[branches], tree)
 
-        def body(s: _State) -> _State:
-            z, moved = step(s.token, following + s.step - 1, pad, s.caches, own, size + s.step - 1)
-            token, finite, *_ = fuse(z)
-            done = s.done | jnp.isin(token, stops)
-            return _State(
-                step=s.step + 1,
-                token=token,
-                done=done,
-                count=s.count + ~done,
-                tokens=s.tokens.at[..., s.step].set(token),
-                finite=s.finite & (s.done | finite),
-                caches=moved,
-            )
-
-        end = jax.lax.while_loop(lambda s: (s.step < max_new_tokens) & ~s.done.all(), body, state)
-        return end._replace(caches=None)
-
-    token, finite, *about = fuse(z[branches])
-    ended = jnp.isin(token, stops)
-    state = _State(
-        step=jnp.int32(1),
-        token=token,
-        done=ended | (token == yes) | (token == no),
-        count=jnp.where(ended, 0, 1),
-        tokens=jnp.zeros((*shape, max_new_tokens), jnp.int32).at[..., 0].set(token),
-        finite=finite,
-        caches=None,
+    own = tuple(
+        chosen(p) if p.cache.k.ndim == 6 else Prefix(p.cache, chosen(p.length)) for p in prefixes
     )
-    end = jax.lax.cond(state.done.all(), lambda s: s, go_on, state)
-    return Answers(end.tokens, end.count, *about, end.finite)
+    pad, following = chosen(suffixes.pad), chosen(suffixes.next_position)
+
+    def body(s: _State) -> _State:
+        z, moved = step(s.token, following + s.step - 1, pad, s.caches, own, size + s.step - 1)
+        token, finite, *_ = _fuse(z, job, alpha, yes=yes, no=no)
+        done = s.done | jnp.isin(token, stops)
+        return _State(
+            step=s.step + 1,
+            token=token,
+            done=done,
+            count=s.count + ~done,
+            tokens=s.tokens.at[..., s.step].set(token),
+            finite=s.finite & (s.done | finite),
+            caches=moved,
+        )
+
+    ended = jnp.isin(first.token, stops)
+    start = _State(
+        step=jnp.int32(1),
+        token=first.token,
+        done=ended | (first.token == yes) | (first.token == no),
+        count=jnp.where(ended, 0, 1),
+        tokens=jnp.zeros((*first.token.shape, max_new_tokens), jnp.int32)
+        .at[..., 0]
+        .set(first.token),
+        finite=first.finite,
+        caches=chosen(caches),
+    )
+    end = jax.lax.while_loop(lambda s: (s.step < max_new_tokens) & ~s.done.all(), body, start)
+    return end.tokens, end.count, end.finite
 
 
 def pick(logits: jax.Array, *, yes: int, no: int) -> jax.Array:

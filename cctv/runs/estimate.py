@@ -15,7 +15,7 @@ from cctv.data.errors import UserError
 from cctv.data.schema import SIDES, Scene
 from cctv.data.video import VideoDecodeError
 from cctv.decoding import sharding
-from cctv.decoding.engine import bucket, common_prefix
+from cctv.decoding.engine import PREFIX, QUESTIONS, SUFFIX, bucket, common_prefix, multiple
 from cctv.models import weights
 from cctv.models.base import Prompt
 from cctv.models.decoder import BLOCK, MAX_BLOCKS, DecoderConfig
@@ -67,11 +67,11 @@ def memory(model: Model, load: Load, *, batch: int, itemsize: int) -> Memory:
     only its share of the weights is counted as split.
     """
     c, rows = model.decoder, model.streams + model.copies
-    prefix, suffix = bucket(load.prefix, least=64), bucket(load.suffix, least=16)
-    questions = bucket(min(batch, load.questions), least=4)
+    prefix, suffix = bucket(load.prefix, least=PREFIX), multiple(load.suffix, SUFFIX)
+    questions = multiple(min(batch, load.questions), QUESTIONS)
     per_token = 2 * c.num_layers * c.num_kv_heads * c.head_dim * itemsize
     own = questions * (suffix + model.max_new_tokens)
-    table = bucket(model.streams * load.visual, least=64)
+    table = bucket(model.streams * load.visual, least=PREFIX)
     # One block of queries against the whole input in float32, and a layer's widest arrays.
     scores = 4 * c.num_heads * max(BLOCK, prefix // MAX_BLOCKS) * prefix
     layer = max(prefix, questions * suffix) * (2 * c.mlp_dim + 4 * c.width) * itemsize

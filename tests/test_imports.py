@@ -15,7 +15,7 @@ COMMANDS = {p.stem for p in (ROOT / "cctv").glob("*.py")} - {"__init__", "cli"}
 ALLOWED = {
     "data": (set(), {"numpy", "av", "decord", "PIL", "pebble", "absl", "tqdm"}),
     "world": ({"data"}, {"numpy", "cv2", "PIL", "av", "tqdm", "absl"}),
-    "metrics": (set(), {"numpy", "jax"}),
+    "metrics": (set(), {"numpy", "jax", "scipy"}),
     "models": (
         {"data"},
         {

@@ -108,6 +108,19 @@ def test_margins_equal_transformers_from_the_mp4(finished, make_config, rows_of,
         assert abs(row["margin"] - float(logits[yes] - logits[no])) < 1e-4
 
 
+def test_sharing_the_base_segment_changes_nothing(finished, make_config, tmp_path, rows_of):
+    """The videos of the built-in world are equal up to the branch: that part is read once."""
+    assert run.evaluate(make_config(share_base_segment=True), tmp_path) == 0
+    expected = {key(r): r for r in rows_of(finished)}
+    for row in rows_of(tmp_path):
+        assert abs(row["margin"] - expected[key(row)]["margin"]) < 1e-3
+        assert row["answer"] == expected[key(row)]["answer"] or abs(row["margin"]) < 1e-3
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    shared = manifest["provenance"]["invocations"][0]["shared"]
+    assert 0 < shared["groups_encoded"] < shared["groups"]
+    assert 0 < shared["prefix_tokens_shared"] < shared["prefix_tokens"]
+
+
 def test_the_same_command_again_changes_nothing(finished, make_config, tmp_path, rows_of):
     workdir = shutil.copytree(finished, tmp_path / "run")
     before = {n: (workdir / n).read_bytes() for n in ("metrics.json", "report.html")}

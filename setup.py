@@ -28,6 +28,7 @@ setup(
         "pebble>=5.1",
         "pillow>=11",
         "safetensors>=0.5",
+        "scipy>=1.13",
         "tokenizers>=0.22",
         "tqdm>=4.66",
         "transformers>=5.20,<6",
@@ -40,7 +41,6 @@ setup(
             "pytest-timeout>=2.3",
             "ruff>=0.9",
             "scikit-learn>=1.5",
-            "scipy>=1.13",
             "torch==2.13.0",
             "transformers==5.24.0",  # the independent implementation that parity is claimed against
         ],

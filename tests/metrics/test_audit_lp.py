@@ -1,6 +1,7 @@
 """The audit against random answers, a plain loop over rates, and the published tables."""
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ def verdict(values):
 def histograms(draw):
     """A few patterns or many, with and without unparsed answers."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    kinds = (quadruples.PATTERNS < draw(st.sampled_from([2, 3]))).all(1)
+    kinds = quadruples.PATTERNS.max(1) <= draw(st.sampled_from([1, 2]))
     p = kinds * rng.dirichlet(np.full(81, draw(st.sampled_from([0.01, 0.1, 1.0]))))
     return rng.multinomial(draw(st.sampled_from([1, 7, 1776])), p / p.sum())
 
@@ -49,7 +50,7 @@ def test_tables_of_real_answers_pass(pooled):
     assert verdict(printed(pooled)) == (audit.Row("m", tuple(printed(pooled).items())), None, "")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(histograms(), st.sampled_from(sorted(audit.LINEAR)), st.floats(0.2, 40), st.booleans())
 def test_a_broken_bound_holds_for_all_answers_and_not_for_the_row(pooled, key, by, up):
     values = printed(pooled)
@@ -65,7 +66,7 @@ def test_a_broken_bound_holds_for_all_answers_and_not_for_the_row(pooled, key, b
     assert found.bound.excess > 0
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(histograms(), st.floats(0.2, 20))
 def test_perturbed_tables_fail(pooled, by):
     """Identities of the definitions, each broken by more than the tolerances explain."""
@@ -168,6 +169,14 @@ def test_five_published_rows_are_impossible_together_whatever_the_order():
     assert failures("table2.csv", "table1.csv") == (five, ["gvrs"])
 
 
+def test_four_columns_can_be_impossible_where_no_three_are():
+    rows, _ = audit.read([PAPER / "table1.csv", PAPER / "table2.csv"])
+    (row,) = (row for row in rows if row.name == "GPT-5 mini")
+    assert audit.audit(row).why == (
+        "Contr@v+ 56.64 + QuadAcc 25.85 + 100 < 2 × Overall (video) 58.10 + QS 68.67 by 2.38"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -189,9 +198,8 @@ def test_five_published_rows_are_impossible_together_whatever_the_order():
 def test_bad_tables(tmp_path, text, words):
     path = tmp_path / "t.csv"
     path.write_text(text, encoding="utf-8", errors="surrogateescape")
-    with pytest.raises(ValueError, match="") as caught:
+    with pytest.raises(ValueError, match=re.escape(words)) as caught:
         audit.read([path])
-    assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

@@ -27,7 +27,6 @@ ALLOWED = {
             "tokenizers",
             "transformers",
             "huggingface_hub",
-            "httpx",
         },
     ),
     "decoding": ({"models.base", "models.decoder"}, {"numpy", "jax", "flax"}),

@@ -106,7 +106,7 @@ class Engine:
         self.share_base_segment, self.seed, self.mesh = share_base_segment, seed, mesh
         if mesh is not None:
             data = mesh.shape["data"]
-            self.vision_batch = -(-vision_batch // data) * data
+            self.vision_batch = multiple(vision_batch, data)
         self.dtype = jax.tree.leaves(model)[0].dtype
         self.counts = dict.fromkeys(
             ("groups", "groups_encoded", "prefix_tokens", "prefix_tokens_shared"), 0
@@ -180,14 +180,12 @@ class Engine:
             keys = self._group_keys(stream)
             fresh = [g for g, key in enumerate(keys) if key not in starts and keys.index(key) == g]
             inputs = self.encoder.vision_inputs(stream.clip)
-            per_group = 0
             for first in range(0, len(fresh), self.vision_batch):
                 chosen = fresh[first : first + self.vision_batch]
                 features = self._encode_groups(inputs, chosen, stream)  # [n, V, 1 + E, D]
-                per_group = features.shape[1]
                 for g in chosen:
-                    starts[keys[g]] = (total, per_group)
-                    total += per_group
+                    starts[keys[g]] = (total, features.shape[1])
+                    total += features.shape[1]
                 parts.append(features.reshape(-1, *features.shape[2:]))
             self.counts["groups"] += len(keys)
             self.counts["groups_encoded"] += len(fresh)

@@ -18,13 +18,13 @@ def resolve(path: str) -> Path:
         return Path(path)
     if Path(path).exists() or not HUB_ID.fullmatch(path):
         raise UserError(f"config.model.path={path!r} is no folder and no hub id (owner/name)")
-    import httpx
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError
 
     try:
         return Path(snapshot_download(path, allow_patterns=list(FILES)))
-    except (HfHubHTTPError, httpx.HTTPError, OSError, ValueError) as error:
+    # Its bases are OSError and the HTTP library's own error, whichever library that is.
+    except (*HfHubHTTPError.__bases__, ValueError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise UserError(
             f"config.model.path={path!r} is no folder, and the hub did not give it ({reason}); "

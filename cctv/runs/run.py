@@ -169,9 +169,9 @@ def _decode(
             for scene, both in units:
                 late += _name_errors(plan, scene, both, invocation)
                 strips.write(workdir, [v for v in both.values() if not _is_error(v)])
-            systems = [s for s in plan.systems if any(_missing_of(s, u, done) for u in scenes)]
+            # All systems, also where only one lacks rows: the same shapes give the same bits.
             with clock("model"):
-                made = predict.rows_of(units, systems, engine=engine, prompt=c.prompt)
+                made = predict.rows_of(units, plan.systems, engine=engine, prompt=c.prompt)
             with clock("write"):
                 new = writer.write(r for r in made if rows.key(r) not in done)
                 invocation["rows_written"] += new
@@ -253,14 +253,14 @@ def _say_plan(plan: Plan, done: set) -> None:
     )
 
 
-def _missing_of(system: predict.System, scene: Scene, done: set) -> bool:
-    return any(
-        rows.key(cell) not in done for side in SIDES for cell in system.cells(scene, video=side)
-    )
-
-
 def _missing(plan: Plan, scene: Scene, done: set) -> bool:
-    return any(_missing_of(system, scene, done) for system in plan.systems)
+    """Whether a scene lacks a row of any system."""
+    return any(
+        rows.key(cell) not in done
+        for system in plan.systems
+        for side in SIDES
+        for cell in system.cells(scene, video=side)
+    )
 
 
 def _begin(plan: Plan) -> dict[str, Any]:

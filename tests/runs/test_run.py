@@ -130,6 +130,19 @@ def test_the_same_command_again_changes_nothing(finished, make_config, tmp_path,
     assert len(rows_of(workdir)) == count
 
 
+@pytest.mark.parametrize("kept", [1, 17, 70])
+def test_rows_lost_within_a_scene_come_back_bit_by_bit(finished, make_config, tmp_path, kept):
+    """A kill while rows are written: what is missing is computed with all that went with it."""
+    workdir = shutil.copytree(finished, tmp_path / "run")
+    (shard,) = workdir.glob("predictions-*.jsonl")
+    lines = shard.read_text().splitlines(keepends=True)
+    assert kept < len(lines) // 2 + 20
+    shard.write_text("".join(lines[:kept]) + lines[kept][:40])
+    assert run.evaluate(make_config(), workdir) == 0
+    assert sorted(shard.read_text().splitlines(keepends=True)) == sorted(lines)
+    assert (workdir / "metrics.json").read_bytes() == (finished / "metrics.json").read_bytes()
+
+
 def test_an_alpha_may_be_added(finished, make_config, tmp_path):
     workdir = shutil.copytree(finished, tmp_path / "run")
     assert run.evaluate(make_config(methods=("c_tcd",), alpha=0.5), workdir) == 0

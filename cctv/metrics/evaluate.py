@@ -87,6 +87,21 @@ def evaluate(
     )
 
 
+def lay_out_answers(
+    rows: Iterable[Mapping], questions: Questions
+) -> tuple[list[tuple[str, str]], dict[System, tuple[np.ndarray, np.ndarray, np.ndarray]]]:
+    """The N annotated pairs (scene_id, pair_id), sorted, and of each system on them: patterns
+    int[N], bool[N] whether all four cells have an answer, bool[N] whether any has a row."""
+    pairs = _lay_out(questions)
+    found = {}
+    for system, by_cell in _group(rows, pairs).items():
+        answers = _answers(by_cell, pairs)
+        has_row = np.zeros(len(pairs.index), bool)
+        has_row[[n for n, _ in by_cell]] = True
+        found[system] = (quadruples.pattern(answers.cells), answers.complete, has_row)
+    return list(pairs.index), found
+
+
 def _draw(n_scenes: int, *, replicates: int, seed: int) -> np.ndarray:
     return bootstrap.draw_weights(n_scenes, replicates=replicates, seed=seed)
 
@@ -165,13 +180,14 @@ def _histograms(answers: _Answers, pairs: _Pairs, chosen: np.ndarray) -> np.ndar
     return np.stack([quadruples.histograms(scene[g], patterns[g], len(scenes)) for g in groups])
 
 
-def _number(value: float) -> float | None:
+def number(value: float) -> float | None:
+    """As JSON holds it: rounded, null for NaN."""
     return None if np.isnan(value) else round(float(value), _DECIMALS) + 0.0  # no minus zero
 
 
 def _entries(intervals: Mapping[str, bootstrap.Interval], group: int) -> dict:
     return {
-        key: {name: _number(field[group]) for name, field in found._asdict().items()}
+        key: {name: number(field[group]) for name, field in found._asdict().items()}
         | {"n_undefined": int(found.n_undefined[group])}
         for key, found in intervals.items()
     }
@@ -197,10 +213,10 @@ def _system(system: System, rows: Mapping, answers: _Answers, pairs: _Pairs, dra
         "n_failed": n_failed,
         "n_unparsed": n_unparsed,
         "n_incomplete": n_pairs - n_complete,
-        "coverage": _number(100 * n_complete / n_pairs),
+        "coverage": number(100 * n_complete / n_pairs),
         "metrics": _entries(intervals, 0),
         "by_category": {c: _entries(intervals, 1 + i) for i, c in enumerate(pairs.categories)},
-        "card": {key: _number(value) for key, value in quadruples.card(pooled).items()},
+        "card": {key: number(value) for key, value in quadruples.card(pooled).items()},
     }
 
 
@@ -214,8 +230,8 @@ def _compare(
     names = {"a": system_name(a), "b": system_name(b)}
     return [
         names
-        | {"metric": key, "difference": _number(interval.value)}
-        | {"low": _number(interval.low), "high": _number(interval.high)}
+        | {"metric": key, "difference": number(interval.value)}
+        | {"low": number(interval.low), "high": number(interval.high)}
         for key, interval in found.items()
     ]
 

@@ -42,8 +42,9 @@ def sweep(
         raise UserError(f"--alpha_max={alpha_max} must be a positive number")
     if not 0 < select_on < 1:
         raise UserError(f"--select_on={select_on} must lie between 0 and 1: a share of the scenes")
-    config = _config(workdir)
-    questions = _questions(workdir, config, annotations)
+    config = read_config(workdir)
+    scenes = annotated(workdir, config, annotations)
+    questions = {s.scene_id: [pair.pair_id for pair in s.questions] for s in scenes}
     systems = gather(rows.merge(workdir), questions, where=str(workdir))
     if redecode and _redecode(workdir, config, systems, alpha_max):
         systems = gather(rows.merge(workdir), questions, where=str(workdir))
@@ -54,7 +55,7 @@ def sweep(
     return found
 
 
-def _config(workdir: Path) -> dict | None:
+def read_config(workdir: Path) -> dict | None:
     """The run's config with tuples for lists, None where the folder has none."""
     path = workdir / "config.json"
     if not workdir.is_dir():
@@ -73,7 +74,10 @@ def _tuples(value):
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def _questions(workdir: Path, config: dict | None, annotations: str | None) -> Questions:
+def annotated(
+    workdir: Path, config: dict | None, annotations: str | None
+) -> tuple[schema.Scene, ...]:
+    """The scenes that a run folder was made from, or those of other `annotations`."""
     data = (config or {}).get("data", {})
     limit = (config or {}).get("limit")
     if annotations:
@@ -84,8 +88,7 @@ def _questions(workdir: Path, config: dict | None, annotations: str | None) -> Q
         path = builtin.dataset(**data["world"], workers=data["workers"])
     else:
         raise UserError(f"{workdir}: no config.json names the data; give --annotations=DIR")
-    scenes = schema.load(path).scenes[:limit]
-    return {s.scene_id: [pair.pair_id for pair in s.questions] for s in scenes}
+    return schema.load(path).scenes[:limit]
 
 
 def gather(found: Iterable[Mapping], questions: Questions, *, where: str) -> dict[str, System]:

@@ -224,6 +224,6 @@ def test_near_ties_are_counted_where_margins_are():
 
 
 def test_numbers_written_are_rounded_far_below_any_tolerance():
-    assert evaluate_module._number(math.nan) is None
-    assert evaluate_module._number(np.float64(200) / 3) == pytest.approx(200 / 3, abs=1e-10)
-    assert str(evaluate_module._number(-1e-14)) == "0.0"
+    assert evaluate_module.number(math.nan) is None
+    assert evaluate_module.number(np.float64(200) / 3) == pytest.approx(200 / 3, abs=1e-10)
+    assert str(evaluate_module.number(-1e-14)) == "0.0"

@@ -122,9 +122,11 @@ def test_case_6_load_video_takes_the_times_of_the_file(tmp_path, monkeypatch):
     times = np.array([0, 1, 1.1, 1.2, 5, 6.5])
     info = dataclasses.replace(video.probe(path), times=times)
     monkeypatch.setattr(video, "probe", lambda path: info)
-    clip = load_video(path, QwenVideoProcessor(num_frames=3))
+    processor = QwenVideoProcessor(num_frames=3)
+    clip = load_video(path, processor)
     assert clip.indices == (0, 2, 5)
-    assert clip.times.tolist() == [0.55, 6.5]
+    assert clip.times.tolist() == [0.0, 1.1, 6.5]
+    assert processor.time_stamps(clip.times).tolist() == [0.55, 6.5]
 
 
 def test_case_7_time_stamps_of_eight_of_380_frames():
@@ -351,7 +353,8 @@ def test_load_video_from_a_file(tmp_path):
     assert clip.frames.shape == (5, 64, 96, 3)
     assert clip.frames.dtype == np.uint8
     np.testing.assert_allclose(clip.frames.mean((1, 2, 3)), np.array(clip.indices) * 10, atol=4)
-    np.testing.assert_allclose(clip.times, [0.3, 1.5, 2.4], atol=1e-9)
+    np.testing.assert_allclose(clip.times, [0, 0.6, 1.2, 1.8, 2.4], atol=1e-9)
+    np.testing.assert_allclose(processor.time_stamps(clip.times), [0.3, 1.5, 2.4], atol=1e-9)
     assert clip.digest == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -399,3 +402,38 @@ def test_a_worker_needs_no_accelerator_library():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# What TCD contrasts with
+
+
+def test_kept_frames_shown_or_alone(tmp_path):
+    path = tmp_path / "clip.mp4"
+    video.write(path, noise(16, 64, 96), fps=10)
+    processor = QwenVideoProcessor(num_frames=16)
+    clip = load_video(path, processor)
+    kept = [0, 5, 10, 15]
+    shown = preprocess.show_kept(clip, kept)
+    for j in range(16):  # slot j shows kept[j·n//F] and keeps its own time
+        assert np.array_equal(shown.frames[j], clip.frames[kept[j * 4 // 16]])
+    assert np.array_equal(shown.times, clip.times)
+    assert (shown.grid, shown.indices) == (clip.grid, clip.indices)
+    alone = preprocess.drop_others(clip, kept, processor)
+    assert np.array_equal(alone.frames, clip.frames[kept])
+    assert np.array_equal(alone.times, clip.times[kept])
+    assert (alone.grid[0], alone.indices) == (2, (0, 5, 10, 15))
+
+
+def test_group_digests_follow_the_pixels(tmp_path):
+    path = tmp_path / "clip.mp4"
+    video.write(path, noise(5, 64, 96), fps=10)
+    processor = QwenVideoProcessor(num_frames=5)
+    clip = load_video(path, processor)
+    digests = preprocess.group_digests(clip, 2)
+    assert len(digests) == len(set(digests)) == 3
+    frames = clip.frames.copy()
+    frames[3, 0, 0, 0] ^= 1
+    changed = preprocess.group_digests(clip._replace(frames=frames), 2)
+    assert [a == b for a, b in zip(digests, changed)] == [True, False, True]
+    still = clip._replace(frames=clip.frames[[0] * 4])
+    assert len(set(preprocess.group_digests(still, 2))) == 1

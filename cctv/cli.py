@@ -45,7 +45,7 @@ def _parse(argv: list[str]) -> list[str]:
         return flags.FLAGS(argv)[1:]
     except (
         flags.Error, ValueError, TypeError, LookupError, AttributeError, ImportError, NameError,
-        SyntaxError,
+        SyntaxError, ArithmeticError, RuntimeError, AssertionError,
     ) as error:  # fmt: skip
         # Its own errors carry a printed trace, whose last line says what is wrong.
         text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)

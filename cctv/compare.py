@@ -33,7 +33,9 @@ ANNOTATIONS = flags.DEFINE_string("annotations", None, "The data; by default eac
 METRIC = flags.DEFINE_list("metric", [], "Metrics to compare, with commas; by default all.")
 OUTPUT = flags.DEFINE_string("output", None, "Where to write the comparison as JSON.")
 INTERSECTION = flags.DEFINE_bool("intersection", False, "Compare on what the runs share.")
-REPLICATES = flags.DEFINE_integer("replicates", 2000, "Bootstrap replicates.", lower_bound=1)
+REPLICATES = flags.DEFINE_integer(
+    "replicates", 2000, "Bootstrap replicates.", lower_bound=1, upper_bound=10**6
+)
 PERMUTATIONS = flags.DEFINE_integer("permutations", 10_000, "Of the test.", lower_bound=1)
 SEED = flags.DEFINE_integer("seed", 0, "Of all draws.", lower_bound=0)
 

@@ -20,7 +20,9 @@ from cctv.runs import manifest, rows
 ANNOTATIONS = flags.DEFINE_string("annotations", None, "scenes.jsonl, or the folder that has it.")
 PREDICTIONS = flags.DEFINE_string("predictions", None, "A file of rows, a glob, or a run folder.")
 OUTPUT = flags.DEFINE_string("output", None, "Where to write metrics.json.")
-REPLICATES = flags.DEFINE_integer("replicates", 2000, "Bootstrap replicates.", lower_bound=1)
+REPLICATES = flags.DEFINE_integer(
+    "replicates", 2000, "Bootstrap replicates.", lower_bound=1, upper_bound=10**6
+)
 SEED = flags.DEFINE_integer("seed", 0, "Seed of the bootstrap.", lower_bound=0)
 
 

@@ -146,7 +146,11 @@ class _Index(NamedTuple):
 def _opened(path: str | Path) -> Iterator[tuple[av.container.InputContainer, av.VideoStream]]:
     """The container and its video stream; what FFmpeg raises inside is a VideoDecodeError."""
     path = Path(path)
-    if not path.exists():
+    try:
+        there = path.exists()
+    except OSError as error:  # a name that is too long, a folder that can't be entered
+        raise VideoDecodeError(path, f"can't be opened ({error.strerror})") from None
+    if not there:
         raise VideoMissingError(path, "no such video file")
     if not path.is_file():
         raise VideoDecodeError(path, "not a regular file")

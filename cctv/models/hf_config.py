@@ -117,6 +117,6 @@ def stop_ids(folder: Path) -> tuple[int, ...]:
         return ()
     ids = read_json(path).get("eos_token_id")
     ids = [] if ids is None else ids if isinstance(ids, list) else [ids]
-    if not KINDS[INDICES](ids):
+    if not KINDS[INDICES](ids) or any(i >= 2**31 for i in ids):
         raise UserError(f"{path}: eos_token_id must be {INDICES} or one of them, got {ids!r:.80}")
     return tuple(ids)

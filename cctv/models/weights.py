@@ -24,6 +24,7 @@ from cctv.data.errors import UserError
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
+DTYPES = ("F64", "F32", "F16", "BF16")
 
 
 class ConversionError(UserError):
@@ -102,10 +103,10 @@ def weight_files(folder: Path) -> list[Path]:
     index = folder / INDEX
     if index.exists():
         try:
-            names = set(json.loads(index.read_text())["weight_map"].values())
-        except (json.JSONDecodeError, KeyError, AttributeError, TypeError) as error:
+            names = sorted(set(json.loads(index.read_text())["weight_map"].values()))
+            files = [folder / name for name in names]
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
             raise UserError(f"{index}: not a safetensors index ({error!r})") from None
-        files = [folder / name for name in sorted(names)]
         absent = [f.name for f in files if not f.is_file()]
         if absent:
             raise UserError(f"{folder}: the index names {len(absent)} absent files: {absent[:3]}")
@@ -130,8 +131,9 @@ def digest_of(files: Sequence[Path]) -> str:
 
 
 def _read_headers(files: Sequence[Path]) -> tuple[dict, list[str]]:
-    """{key: (open file, shape)} and the keys that stand in two files."""
-    found, twice = {}, []
+    """{key: (open file, shape)}, and what is wrong by itself: a key that stands in two files, a
+    tensor that is no plain floating-point number (quantised weights need their scales)."""
+    found, problems = {}, []
     for path in files:
         try:
             handle = safe_open(path, framework="np")
@@ -139,9 +141,12 @@ def _read_headers(files: Sequence[Path]) -> tuple[dict, list[str]]:
             raise UserError(f"{path}: not a readable safetensors file ({error})") from None
         for key in sorted(handle.keys()):
             if key in found:
-                twice.append(f"{key} stands in two files")
-            found[key] = (handle, tuple(handle.get_slice(key).get_shape()))
-    return found, twice
+                problems.append(f"{key} stands in two files")
+            about = handle.get_slice(key)
+            if about.get_dtype() not in DTYPES:
+                problems.append(f"{key} is {about.get_dtype()}, expected one of {DTYPES}")
+            found[key] = (handle, tuple(about.get_shape()))
+    return found, problems
 
 
 def load(

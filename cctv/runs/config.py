@@ -17,10 +17,32 @@ from cctv.models import MODELS
 DTYPES = ("float32", "bfloat16")
 MAX_ALPHA = 1e3  # margins are float32 and their rounding errors grow with α
 
+MAX_REPLICATES = 1_000_000
+KEYS = (
+    *("run", "seed", "limit", "methods", "alpha", "beta", "vcd.noise_step", "tcd.num_frames"),
+    *("tcd.mode", "share_base_segment", "max_new_tokens", "batch", "mesh", "vision_batch"),
+    *("allow_missing", "data.path", "data.workers", "data.timeout", "model.family", "model.path"),
+    *("model.name", "model.dtype", "model.system_prompt", "model.outer_vision_markers", "video"),
+    *("prompt", "bootstrap.replicates", "bootstrap.seed"),
+)
+
+
+def _has(config: ConfigDict, key: str) -> bool:
+    for name in key.split("."):
+        if not isinstance(config, ConfigDict) or name not in config:
+            return False
+        config = config[name]
+    return True
+
 
 def check(config: ConfigDict, *, alphas: Sequence[float] = ()) -> None:
     """UserError naming the first key whose value can't be run, and what is allowed. `alphas` are
     to be run instead of config.alpha."""
+    if not isinstance(config, ConfigDict):
+        raise UserError(f"the config is a {type(config).__name__}, not a ConfigDict")
+    lacking = [key for key in KEYS if not _has(config, key)]
+    if lacking:
+        raise UserError(f"the config lacks {lacking}; configs/qwen.py has all keys")
     methods = tuple(config.methods)
     unknown = [m for m in methods if m not in METHODS]
     if unknown or not methods or len(set(methods)) < len(methods):
@@ -45,8 +67,11 @@ def check(config: ConfigDict, *, alphas: Sequence[float] = ()) -> None:
         )
     if config.data.workers < 1 or not config.data.timeout > 0:
         raise UserError("config.data.workers and config.data.timeout must be positive")
-    if config.bootstrap.replicates < 1 or config.bootstrap.seed < 0:
-        raise UserError("config.bootstrap.replicates must be at least 1, its seed at least 0")
+    if not 1 <= config.bootstrap.replicates <= MAX_REPLICATES:
+        raise UserError(f"config.bootstrap.replicates must be 1 to {MAX_REPLICATES}")
+    for name, seed in (("seed", config.seed), ("bootstrap.seed", config.bootstrap.seed)):
+        if not 0 <= seed < 2**32:
+            raise UserError(f"config.{name}={seed} must be 0 to 2**32 - 1")
     if config.model.dtype not in DTYPES:
         raise UserError(f"config.model.dtype={config.model.dtype!r} must be one of {DTYPES}")
     if config.model.family not in MODELS:

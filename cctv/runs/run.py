@@ -61,8 +61,8 @@ def evaluate(
     the end (and config.allow_missing is off), else 0. Raises UserError or OSError, one line, for
     what a user can mend; what was done by then is on disk.
     """
-    alphas = alphas or (config.alpha,)
     configs.check(config, alphas=alphas)
+    alphas = alphas or (config.alpha,)
     clock = Clock()
     _set_up_jax(config)
     plan = prepare.prepare(config, clock, alphas=alphas)

@@ -43,7 +43,8 @@ def about(
     """A scene as `page.write_report` takes it, paths relative to the workdir. See `digests`."""
     links, strips = {}, {}
     for side in SIDES:
-        path = os.path.relpath(dataset.video_path(scene, side).resolve(), workdir.resolve())
+        # realpath, not Path.resolve, which raises on links that go in circles
+        path = os.path.relpath(*map(os.path.realpath, (dataset.video_path(scene, side), workdir)))
         links[side] = Path(path).as_posix()
         image = workdir / "figures" / _name(videos.get((scene.scene_id, side), ""))
         strips[side] = f"figures/{image.name}" if image.is_file() else None

@@ -232,3 +232,8 @@ def test_a_real_clip(tmp_path):
         images = [f.to_ndarray(format="rgb24") for f in container.decode(video=0)]
     indices = np.random.default_rng(0).integers(0, 250, 40)
     np.testing.assert_array_equal(read_frames(path, indices), [images[i] for i in indices])
+
+
+def test_a_name_that_is_too_long():
+    with pytest.raises(VideoDecodeError, match="can't be opened"):
+        video.probe("a" * 300 + ".mp4")

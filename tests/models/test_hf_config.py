@@ -97,7 +97,7 @@ def test_files_that_hold_no_object(tmp_path, name, text):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("value", ["<|im_end|>", [1, "2"], -1, 1.5, True, {}])
+@pytest.mark.parametrize("value", ["<|im_end|>", [1, "2"], -1, 1.5, True, {}, 10**14])
 def test_stop_tokens_of_the_wrong_type(tmp_path, value):
     (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": value}))
     with pytest.raises(UserError, match=r"generation_config.json: eos_token_id"):

@@ -89,6 +89,10 @@ def test_folder_without_weights(tmp_path, source):
     (tmp_path / weights.INDEX).write_text(json.dumps({"weight_map": {"a": "x.safetensors"}}))
     with pytest.raises(UserError, match="absent files"):
         weights.weight_files(tmp_path)
+    for broken in ("{", "[]", '{"weight_map": {"a": 3}}'):
+        (tmp_path / weights.INDEX).write_text(broken)
+        with pytest.raises(UserError, match="not a safetensors index"):
+            weights.weight_files(tmp_path)
     (tmp_path / weights.INDEX).write_text("{")
     with pytest.raises(UserError, match="not a safetensors index"):
         weights.weight_files(tmp_path)
@@ -100,6 +104,11 @@ def test_truncated_file(source, tmp_path):
     (tmp_path / "config.json").write_bytes((source / "config.json").read_bytes())
     with pytest.raises(UserError, match="not a readable safetensors file"):
         load(tmp_path)
+
+
+def test_quantised_weights_are_refused(edit):
+    with pytest.raises(weights.ConversionError, match="is I8, expected one of"):
+        edit(lambda t: t.update({KEY: t[KEY].astype(np.int8)}))
 
 
 def test_two_files_with_one_tensor(source, tmp_path):

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 
+from cctv.data import schema
 from cctv.data.errors import UserError
 from cctv.decoding import engine
 from cctv.models import tiny, weights
@@ -180,6 +181,11 @@ def test_another_tokenizer_is_another_run(checkpoint, make_config, tmp_path):
         ({"limit": 0}, "limit"),
         ({"data__timeout": 0.0}, "timeout"),
         ({"bootstrap__replicates": 0}, "replicates"),
+        ({"bootstrap__replicates": 10**10}, "replicates"),
+        ({"seed": 2**40}, "seed"),
+        ({"seed": -1}, "seed"),
+        ({"mesh": (64, 64)}, "mesh"),
+        ({"mesh": (1,)}, "mesh"),
         ({"model__dtype": "float16"}, "dtype"),
         ({"model__family": "llava"}, "family"),
         ({"prompt": "no place"}, "prompt"),
@@ -203,3 +209,27 @@ def test_a_hub_id_without_a_network(make_config, tmp_path, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     with pytest.raises(UserError, match="give a local checkpoint folder"):
         run.evaluate(make_config(model__path="cctv-nobody/no-model"), tmp_path / "run")
+
+
+def test_a_config_that_lacks_keys_or_is_none(make_config, tmp_path):
+    from ml_collections import ConfigDict
+
+    config = make_config()
+    with pytest.raises(UserError, match="not a ConfigDict"):
+        run.evaluate(config.to_dict(), tmp_path / "run")
+    with pytest.raises(UserError, match="lacks"):
+        run.evaluate(ConfigDict({"methods": ("base",), "alpha": 1.0}), tmp_path / "run")
+    with config.unlocked():
+        del config.model["dtype"]
+    with pytest.raises(UserError, match=r"model\.dtype"):
+        run.evaluate(config, tmp_path / "run")
+
+
+def test_links_in_a_circle(own_data, make_config, tmp_path):
+    scene = schema.load(own_data).scenes[0]
+    path = own_data / scene.videos["positive"]
+    path.unlink()
+    path.symlink_to(path.name)
+    kw = dict(data__path=str(own_data), methods=("base",), limit=1, allow_missing=True)
+    assert run.evaluate(make_config(**kw), tmp_path / "run") == 0
+    assert (tmp_path / "run" / "report.html").exists()

@@ -11,11 +11,6 @@ lowers the coverage. Rows of one model and run from run folders whose settings d
 from absl import flags
 
 from cctv import cli
-from cctv.data import schema
-from cctv.data.errors import UserError
-from cctv.metrics import evaluate
-from cctv.reports import tables
-from cctv.runs import manifest, rows
 
 ANNOTATIONS = flags.DEFINE_string("annotations", None, "scenes.jsonl, or the folder that has it.")
 PREDICTIONS = flags.DEFINE_string("predictions", None, "A file of rows, a glob, or a run folder.")
@@ -28,6 +23,13 @@ SEED = flags.DEFINE_integer("seed", 0, "Seed of the bootstrap.", lower_bound=0)
 
 def main(argv: list[str]) -> None:
     cli.no_more(argv)
+    # What is slow to import waits until Ctrl-C is one line.
+    from cctv.data import schema
+    from cctv.data.errors import UserError
+    from cctv.metrics import evaluate
+    from cctv.reports import tables
+    from cctv.runs import manifest, rows
+
     for flag in (ANNOTATIONS, PREDICTIONS):
         if not flag.value:
             raise UserError(f"--{flag.name} is needed (--help)")

@@ -37,7 +37,7 @@ from cctv.data.errors import UserError
 
 ANNOTATIONS = flags.DEFINE_string("annotations", None, "The data; by default the run's own.")
 METRIC = flags.DEFINE_string("metric", "quad_acc", "What α is chosen by.")
-ALPHA_MAX = flags.DEFINE_float("alpha_max", 2.0, "The largest α.")
+ALPHA_MAX = flags.DEFINE_float("alpha_max", 2.0, "The largest α.", lower_bound=0, upper_bound=1000)
 SELECT_ON = flags.DEFINE_float("select_on", 0.5, "The share of the scenes that α is chosen on.")
 SEED = flags.DEFINE_integer("seed", 0, "Of the split and of the bootstrap.", lower_bound=0)
 REDECODE = flags.DEFINE_bool("redecode", False, "Run the model where margins don't tell.")

@@ -39,6 +39,7 @@ from cctv.data.validate import check_videos, scene_warnings
 from cctv.data.video import VideoDecodeError
 
 VIDEOS = ("positive_video", "negative_video")
+LONGEST_ID = 150  # bytes; the videos are named after it
 REQUIRED = ("scene_id", *VIDEOS, "category", "positive_question", "negative_question")
 OPTIONAL = ("source", "view", "anomaly_type", "pair_id", "split_time")
 PER_SCENE = (*VIDEOS, "source", "view", "anomaly_type", "split_time")
@@ -175,6 +176,8 @@ def _scenes(rows: Sequence[Row], *, view: str, error) -> list[tuple[int, Scene]]
         other = slugs.setdefault(_slug(scene_id), scene_id)
         if other != scene_id:
             error(line, f"scene_id {scene_id!r:.80} is too much like {other!r:.80}: rename it")
+        if len(scene_id.encode()) > LONGEST_ID:
+            error(line, f"scene_id {scene_id!r:.40} is too long for a file name: {LONGEST_ID} bytes")
         if not scene_id.isprintable():
             error(line, f"scene_id {scene_id!r:.80} has a control character")
         shared = _shared(group, error)

@@ -7,7 +7,7 @@ Errors: everything wrong in DIR/scenes.jsonl, and each video that is missing or 
 differ in duration or size, very short ones, times beyond the end. Exit status 1 with an error.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from cctv.data.errors import UserError
 from cctv.data.pool import DecodePool
-from cctv.data.schema import SIDES, Problem, Scene, read_problems
+from cctv.data.schema import SIDES, Problem, Scene, read_problems, video_digest
 from cctv.data.video import VideoDecodeError, probe, read_frames
 
 DIFFERENCE = 0.05  # of the durations of v+ and v-, relative to the longer one
@@ -24,12 +24,13 @@ SLACK = 0.1  # seconds that an annotated time may lie beyond the end
 
 
 class Checked(NamedTuple):
-    """A video that can be decoded; `duration` in seconds includes the last frame's. `measured` is
-    what `check_videos` was asked to find out beside that."""
+    """A video that can be decoded; `duration` in seconds includes the last frame's, `digest` is of
+    the file. `measured` is what `check_videos` was asked to find out beside that."""
 
     duration: float
     width: int
     height: int
+    digest: str = ""
     measured: Any = None
 
 
@@ -72,22 +73,23 @@ def check_video(path: str, measure: Callable[[str], Any] | None = None) -> Check
     info = probe(path)
     read_frames(path, sorted({0, info.num_frames // 2, info.num_frames - 1}))
     duration = float(info.times[-1]) + 1 / info.fps
-    return Checked(duration, info.width, info.height, measure(path) if measure else None)
+    found = measure(path) if measure else None
+    return Checked(duration, info.width, info.height, video_digest(path), found)
 
 
 def scene_warnings(
     scene: Scene, videos: Mapping[str, Checked | VideoDecodeError], *, where: str
 ) -> list[Problem]:
     """What is odd about a scene whose annotations are correct."""
-    found = []
-    if scene.videos["positive"] == scene.videos["negative"]:
-        found.append("both videos are the same file")
+    found = list(_repeated_pairs(scene))
     good = {side: v for side, v in videos.items() if isinstance(v, Checked)}
     for side, video in good.items():
         if video.duration < SHORT:
             found.append(f"the {side} video lasts {video.duration:.2f} s only")
     if len(good) == len(SIDES):
         a, b = good["positive"], good["negative"]
+        if a.digest and a.digest == b.digest:
+            found.append("both videos are the same file: no quadruple can be right")
         if abs(a.duration - b.duration) > DIFFERENCE * max(a.duration, b.duration):
             found.append(f"the durations differ: {a.duration:.2f} s and {b.duration:.2f} s")
         if (a.width, a.height) != (b.width, b.height):
@@ -102,6 +104,16 @@ def scene_warnings(
         Problem(level="warning", where=where, message=f"scene {scene.scene_id}: {text}")
         for text in found
     ]
+
+
+def _repeated_pairs(scene: Scene) -> Iterator[str]:
+    """Pairs that ask what an earlier one asks, and so count twice."""
+    seen: dict[tuple[str, str, str], str] = {}
+    for pair in scene.questions:
+        asked = (pair.category, pair.positive, pair.negative)
+        first = seen.setdefault(asked, pair.pair_id)
+        if first != pair.pair_id:
+            yield f"pair {pair.pair_id} asks the same as {first} and counts once more"
 
 
 def _line(problem: Problem) -> int:

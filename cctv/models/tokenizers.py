@@ -95,7 +95,10 @@ def load(path: str | Path) -> Tokenizer:
 
 
 def _from_json(path: Path) -> tokenizers.Tokenizer:
-    text = path.read_text(encoding="utf-8")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 text ({error})") from None
     try:
         return tokenizers.Tokenizer.from_str(text)
     except Exception as error:  # noqa: BLE001 - the library raises the bare class, nothing narrower

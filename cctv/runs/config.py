@@ -79,6 +79,8 @@ def check(config: ConfigDict, *, alphas: Sequence[float] = ()) -> None:
         raise UserError(f"config.model.family={config.model.family!r} must be one of {known}")
     if config.prompt.count("{question}") != 1:
         raise UserError("config.prompt must contain {question} once")
+    if not config.model.path and "world" not in config.data:
+        raise UserError("config.model.path is empty: give a folder or hub id, --config.model.path=")
     if not config.data.path and "world" not in config.data:
         raise UserError("config.data.path is empty: give a folder, --config.data.path=DIR")
 

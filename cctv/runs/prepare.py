@@ -55,6 +55,7 @@ class Plan(NamedTuple):
             "max_new_tokens": c.max_new_tokens,
             "data": self.dataset.digest,
             "seed": c.seed,
+            "share_base_segment": c.share_base_segment,  # the same to rounding, no more
             "methods": configs.method_settings(c),
         }
 
@@ -91,7 +92,10 @@ def prepare(config: ConfigDict, clock: Callable, *, alphas: Sequence[float]) -> 
     ]
     for scene in scenes:
         for question in predict.questions(scene):
-            encoder.tokenizer.encode(question)  # a control token in a question is an error now
+            try:  # a control token in a question is an error now
+                encoder.tokenizer.encode(question)
+            except UserError as error:
+                raise UserError(f"{dataset.root}: scene {scene.scene_id}: {error}") from None
     with clock("validate"):
         videos = _look_at_videos(dataset, scenes, config, encoder.measure)
     return Plan(

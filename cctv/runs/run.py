@@ -158,7 +158,7 @@ def _decode(
     finished = len(plan.scenes) - len(todo)
     with (
         rows.RowWriter(rows.shard_path(workdir, 0, 1)) as writer,
-        DecodePool(c.data.workers, timeout=c.data.timeout) as pool,
+        DecodePool(min(c.data.workers, len(paths)), timeout=c.data.timeout) as pool,
         tqdm(total=len(plan.scenes), initial=finished, unit="scene", disable=None) as bar,
     ):
         clips = pool.imap(plan.encoder.load_clip, paths)
@@ -228,7 +228,8 @@ def _out_of_memory(config: ConfigDict) -> Iterator[None]:
         raise UserError(
             f"out of memory at config.batch={config.batch}, config.vision_batch="
             f"{config.vision_batch}, config.model.dtype={config.model.dtype}: set "
-            f"--config.batch={max(1, config.batch // 2)}, a smaller --config.video.max_pixels or "
+            f"--config.batch={max(1, config.batch // 2)}, a smaller --config.vision_batch or "
+            "--config.video.max_pixels, or "
             "--config.model.dtype=bfloat16; the same command goes on from what is on disk"
         ) from None
 

@@ -44,6 +44,8 @@ class Arguments:
             raise UserError(f"scenes={self.scenes}: at least 1 scene is needed")
         if self.seed < 0:
             raise UserError(f"seed={self.seed}: a seed is 0 or more")
+        if len(self.size) != 2 or not all(isinstance(n, int) for n in self.size):
+            raise UserError(f"size={self.size!r}: width and height in pixels, such as (320, 180)")
         if any(not a <= b <= c or b % 2 for a, b, c in zip(SMALLEST, self.size, LARGEST)):
             asked, least, most = ("{}x{}".format(*s) for s in (self.size, SMALLEST, LARGEST))
             raise UserError(f"size={asked}: even width and height from {least} to {most}")

@@ -6,6 +6,7 @@ bits of i as black and white blocks, so that `number_of` reads from a decoded fr
 
 import struct
 from fractions import Fraction
+from pathlib import Path
 
 import av
 import numpy as np
@@ -206,3 +207,10 @@ BROKEN = {
     "corrupt_index.mp4": lambda path: damaged(path, zeros=300, box=b"stsz", **FASTSTART),
     "no_time_stamps.h264": clip("libx264", format="h264"),
 }
+
+
+def copy(source, target, *, note: str) -> None:
+    """A copy of an mp4 with a `free` box of its own behind it: the same video, another file."""
+    payload = note.encode()
+    box = (8 + len(payload)).to_bytes(4, "big") + b"free" + payload
+    Path(target).write_bytes(Path(source).read_bytes() + box)

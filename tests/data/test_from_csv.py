@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 
+import clips
 import pytest
 
 from cctv.data import from_csv, schema, validate
@@ -43,7 +44,7 @@ def table(tmp_path, clip):
     for scene in ("1", "2"):
         (tmp_path / "in" / scene).mkdir(parents=True)
         for name in ("pos.mp4", "neg.MP4"):
-            shutil.copyfile(clip("h264.mp4"), tmp_path / "in" / scene / name)
+            clips.copy(clip("h264.mp4"), tmp_path / "in" / scene / name, note=scene + name)
 
     def make(content):
         if not isinstance(content, bytes):

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 
+import clips
 import pytest
 from test_schema import question, record
 
@@ -23,7 +24,9 @@ def folder(tmp_path, clip):
         for scene in records:
             for text in scene["videos"].values():
                 name = dict(names).get(text, "h264.mp4")
-                if name:
+                if name == "h264.mp4":
+                    clips.copy(clip(name), tmp_path / text, note=text)
+                elif name:
                     shutil.copyfile(clip(name), tmp_path / text)
         lines = "".join(json.dumps(r) + "\n" for r in records)
         (tmp_path / "scenes.jsonl").write_text(lines)
@@ -64,7 +67,7 @@ def test_all_errors_and_warnings_are_listed(folder):
         "videos/s0006_pos.mp4": "sound_only.mp4",
         "videos/s0007_pos.mp4": "h264_one_frame.mp4",
         "videos/s0007_neg.mp4": "h264_one_frame.mp4",
-    }
+    }  # both files of scene 7 are the same
     root = folder(records, names.items())
     found = listed(validate.validate(root, timeout=30))
     expected = [
@@ -80,6 +83,7 @@ def test_all_errors_and_warnings_are_listed(folder):
         ("error", 6, f"{root}/videos/s0006_pos.mp4: has no video stream"),
         ("warning", 7, "scene s0007: the positive video lasts 0.04 s only"),
         ("warning", 7, "scene s0007: the negative video lasts 0.04 s only"),
+        ("warning", 7, "scene s0007: both videos are the same file"),
     ]
     assert [f[:2] for f in found] == [e[:2] for e in expected]
     for (_, _, text), (_, _, start) in zip(found, expected):
@@ -101,9 +105,25 @@ def test_one_file_twice_and_other_sizes(folder):
     names = [("videos/s0002_pos.mp4", "h264_odd_size.mp4")]
     found = listed(validate.validate(folder([scene(1, videos=same), scene(2)], names)))
     assert found == [
-        ("warning", 1, "scene s0001: both videos are the same file"),
+        ("warning", 1, "scene s0001: both videos are the same file: no quadruple can be right"),
         ("warning", 2, "scene s0002: the sizes differ: 97x63 and 96x64"),
     ]
+
+
+def test_equal_files_under_two_names(folder, clip):
+    root = folder([scene(1)])
+    for text in ("videos/s0001_pos.mp4", "videos/s0001_neg.mp4"):
+        shutil.copyfile(clip("h264.mp4"), root / text)
+    (found,) = listed(validate.validate(root))
+    assert "the same file" in found[2]
+
+
+def test_a_pair_that_asks_what_another_asks(folder):
+    first = question(1, 0)
+    root = folder([scene(1, questions=[first, {**first, "pair_id": "again"}])])
+    (found,) = listed(validate.validate(root))
+    assert found[:2] == ("warning", 1)
+    assert "pair again asks the same as" in found[2]
 
 
 def test_a_data_set_that_loads_and_one_that_does_not_agree_with_load(folder):

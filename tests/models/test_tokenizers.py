@@ -132,6 +132,12 @@ def test_a_broken_tokenizer_file_is_one_line(tmp_path, text):
     assert "\n" not in str(caught.value)
 
 
+def test_a_tokenizer_file_that_is_no_text(tmp_path):
+    (tmp_path / "tokenizer.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(UserError, match=r"tokenizer\.json: not UTF-8"):
+        tokenizers.load(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("config", "vocab"),
     [("not json", "{}"), ('{"tokenizer_class": "NoSuch"}', "{}"), ("{}", "not json")],

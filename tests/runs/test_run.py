@@ -194,6 +194,7 @@ def test_tcd_that_drops_frames(make_config, tmp_path, rows_of):
 @pytest.mark.parametrize(
     ("change", "field"),
     [
+        ({"share_base_segment": True}, "share_base_segment"),
         ({"beta": 0.1}, "beta"),
         ({"prompt": "{question}"}, "prompt"),
         ({"video__max_frames": 4}, "max_frames"),

@@ -184,6 +184,7 @@ def test_another_tokenizer_is_another_run(checkpoint, make_config, tmp_path):
         ({"bootstrap__replicates": 10**10}, "replicates"),
         ({"seed": 2**40}, "seed"),
         ({"seed": -1}, "seed"),
+        ({"data__world__size": (3, 4, 5)}, "size"),
         ({"mesh": (64, 64)}, "mesh"),
         ({"mesh": (1,)}, "mesh"),
         ({"model__dtype": "float16"}, "dtype"),
@@ -233,3 +234,11 @@ def test_links_in_a_circle(own_data, make_config, tmp_path):
     kw = dict(data__path=str(own_data), methods=("base",), limit=1, allow_missing=True)
     assert run.evaluate(make_config(**kw), tmp_path / "run") == 0
     assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_an_empty_model_path_is_only_for_the_builtin_default(make_config, made, tmp_path):
+    config = make_config(data__path=str(made[0]), model__path="")
+    with config.unlocked():
+        del config.data["world"]
+    with pytest.raises(UserError, match=r"model\.path is empty"):
+        run.evaluate(config, tmp_path / "run")

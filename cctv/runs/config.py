@@ -79,6 +79,10 @@ def check(config: ConfigDict, *, alphas: Sequence[float] = ()) -> None:
         raise UserError(f"config.model.family={config.model.family!r} must be one of {known}")
     if config.prompt.count("{question}") != 1:
         raise UserError("config.prompt must contain {question} once")
+    if "world" in config.data:
+        size = tuple(config.data.world.size)
+        if len(size) != 2 or not all(isinstance(n, int) for n in size):
+            raise UserError(f"config.data.world.size={size} must be (width, height) in pixels")
     if not config.model.path and "world" not in config.data:
         raise UserError("config.model.path is empty: give a folder or hub id, --config.model.path=")
     if not config.data.path and "world" not in config.data:

@@ -177,7 +177,7 @@ def _scenes(rows: Sequence[Row], *, view: str, error) -> list[tuple[int, Scene]]
         if other != scene_id:
             error(line, f"scene_id {scene_id!r:.80} is too much like {other!r:.80}: rename it")
         if len(scene_id.encode()) > LONGEST_ID:
-            error(line, f"scene_id {scene_id!r:.40} is too long for a file name: {LONGEST_ID} bytes")
+            error(line, f"scene_id {scene_id!r:.40} is too long: {LONGEST_ID} bytes at most")
         if not scene_id.isprintable():
             error(line, f"scene_id {scene_id!r:.80} has a control character")
         shared = _shared(group, error)

@@ -39,6 +39,7 @@ def check(config: ConfigDict, *, alphas: Sequence[float] = ()) -> None:
     """UserError naming the first key whose value can't be run, and what is allowed. `alphas` are
     to be run instead of config.alpha."""
     if not isinstance(config, ConfigDict):
+        getattr(config, "methods", None)  # a file that could not be read says so when touched
         raise UserError(f"the config is a {type(config).__name__}, not a ConfigDict")
     lacking = [key for key in KEYS if not _has(config, key)]
     if lacking:

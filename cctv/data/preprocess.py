@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from cctv.data import video
+from cctv.data import schema, video
 from cctv.data.errors import UserError
 
 MAX_ASPECT_RATIO = 200  # the limit of Qwen's own resize rule
@@ -240,7 +240,10 @@ def resize(frames: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 def measure(path: str | Path, processor: QwenVideoProcessor) -> Clip:
     """What `load_video` would give, from the container alone: no pixels (frames is [F, H, W, 0]),
     no digest. Raises what it raises."""
-    info = video.probe(path)
+    return _measured(path, video.probe(path), processor)
+
+
+def _measured(path: str | Path, info: video.VideoInfo, processor: QwenVideoProcessor) -> Clip:
     indices = processor.sample(info.num_frames, info.fps)
     try:
         height, width = processor.smart_resize(len(indices), info.height, info.width)
@@ -262,17 +265,16 @@ def load_video(path: str | Path, processor: QwenVideoProcessor, *, reader: str =
     `reader`: what decodes the frames, see `cctv.data.video.read_frames`.
     Raises VideoDecodeError (VideoMissingError where there is no file), its text naming the file.
     """
-    empty = measure(path, processor)
-    info, size = video.probe(path), empty.frames.shape[1:3]
+    info = video.probe(path)
+    empty = _measured(path, info, processor)
+    size = empty.frames.shape[1:3]
     # Frames of full size are held a few at a time.
     step = max(1, MAX_RAW_BYTES // (3 * info.height * info.width))
     chunks = [empty.indices[i : i + step] for i in range(0, len(empty.indices), step)]
     frames = np.concatenate(
         [resize(video.read_frames(path, c, reader=reader), size) for c in chunks]
     )
-    with open(path, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return empty._replace(frames=frames, digest=digest)
+    return empty._replace(frames=frames, digest=schema.video_digest(path))
 
 
 def _fill_last_group(array: np.ndarray, size: int) -> np.ndarray:

@@ -107,7 +107,6 @@ class Engine:
         if mesh is not None:
             data = mesh.shape["data"]
             self.vision_batch = multiple(vision_batch, data)
-        self.dtype = jax.tree.leaves(model)[0].dtype
         self.counts = dict.fromkeys(
             ("groups", "groups_encoded", "prefix_tokens", "prefix_tokens_shared"), 0
         )

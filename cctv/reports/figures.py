@@ -21,10 +21,12 @@ PANELS = {
 NAMES = {"vcd": "VCD", "tcd": "TCD", "c_tcd": "C-TCD"}
 ALL_SCENES = "all scenes: a picture, not an estimate"
 # Okabe and Ito's palette, told apart by every kind of colour vision; dashes for grey prints.
-_COLOURS = {"vcd": "#0072B2", "tcd": "#009E73", "c_tcd": "#D55E00"}
+COLOURS = {"vcd": "#0072B2", "tcd": "#009E73", "c_tcd": "#D55E00"}
 _DASHES = {"vcd": (0, (5, 1.5)), "tcd": (0, (4, 1.5, 1, 1.5)), "c_tcd": "solid"}
 _MARKERS = {"vcd": "s", "tcd": "^", "c_tcd": "D"}
-_STYLE = {"font.size": 9, "axes.titlesize": 10, "pdf.fonttype": 42, "axes.linewidth": 0.6}
+# Texts of users are never formulas, whatever dollars they have.
+STYLE = {"font.size": 9, "axes.titlesize": 10, "pdf.fonttype": 42, "axes.linewidth": 0.6,
+         "text.parse_math": False}  # fmt: skip
 _DPI = 200
 
 
@@ -59,7 +61,7 @@ def alpha_figure(found: Mapping) -> Figure:
     triangles and diamonds with bars are the estimates: α chosen on some scenes, value and 95 %
     interval on the others. The base, dotted, is that of the method with most complete pairs.
     """
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(8.0, 8.4), layout="constrained")
         axes = figure.subplot_mosaic(
             [[*PANELS][:2], [*PANELS][2:], ["yes_rate", "yes_rate"]],
@@ -90,7 +92,7 @@ def _panel(axis: Axes, found: Mapping, key: str) -> None:
     axis.axhline(base, color="black", linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
     axis.plot([0], [base], "o", color="black", markersize=4, zorder=5)
     for name, method in methods.items():
-        colour = _COLOURS[name]
+        colour = COLOURS[name]
         _curve(axis, method["all_scenes"]["curves"][key], found["alpha_max"], name, thin=thin)
         points = [p for p in method["all_scenes"]["decoded"] if p["alpha"] > 0]
         axis.plot(
@@ -133,14 +135,14 @@ def _panel(axis: Axes, found: Mapping, key: str) -> None:
 def _curve(axis: Axes, steps: Mapping, alpha_max: float, name: str, *, thin: bool) -> None:
     x = [*steps["alpha"], alpha_max]
     low, high = ([*steps[key], steps[key][-1]] for key in ("after_low", "after_high"))
-    style = {"color": _COLOURS[name], "drawstyle": "steps-post", "zorder": 3}
+    style = {"color": COLOURS[name], "drawstyle": "steps-post", "zorder": 3}
     exact = [a if a == b else math.nan for a, b in zip(low, high)]
     axis.plot(x, exact, linewidth=0.8 if thin else 1.5, linestyle=_DASHES[name], **style)
     for bound in (low, high):
         edge = [math.nan if a == b else v for a, b, v in zip(low, high, bound)]
         axis.plot(x, edge, linewidth=0.5, **style)
     axis.fill_between(
-        x, low, high, step="post", color=_COLOURS[name], alpha=0.22, linewidth=0, zorder=2
+        x, low, high, step="post", color=COLOURS[name], alpha=0.22, linewidth=0, zorder=2
     )
 
 
@@ -148,7 +150,7 @@ def _legend(found: Mapping) -> list:
     methods = found["methods"]
     n_report = len(found["split"]["report"])
     handles = [
-        Line2D([], [], color=_COLOURS[name], linestyle=_DASHES[name], marker=_MARKERS[name],
+        Line2D([], [], color=COLOURS[name], linestyle=_DASHES[name], marker=_MARKERS[name],
                markersize=5, linewidth=1.5,
                label=f"{NAMES[name]}, chosen α = {method['chosen']['alpha']:.3g}")
         for name, method in methods.items()
@@ -184,7 +186,7 @@ def save(figure: Figure, stem: str | Path) -> list[Path]:
     for kind, silent in metadata.items():
         path = stem.with_suffix(f".{kind}")
         buffer = io.BytesIO()
-        with matplotlib.rc_context(_STYLE):
+        with matplotlib.rc_context(STYLE):
             figure.savefig(buffer, format=kind, dpi=_DPI, metadata=silent)
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:

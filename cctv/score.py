@@ -24,7 +24,7 @@ SEED = flags.DEFINE_integer("seed", 0, "Seed of the bootstrap.", lower_bound=0)
 def main(argv: list[str]) -> None:
     cli.no_more(argv)
     # What is slow to import waits until Ctrl-C is one line.
-    from cctv.data import schema
+    from cctv.data import facts, schema
     from cctv.data.errors import UserError
     from cctv.metrics import evaluate
     from cctv.reports import tables
@@ -40,7 +40,11 @@ def main(argv: list[str]) -> None:
     if not predictions:
         raise UserError(f"{PREDICTIONS.value}: no prediction rows")
     found = evaluate.evaluate(
-        predictions, schema.pairs_of(dataset.scenes), replicates=REPLICATES.value, seed=SEED.value
+        predictions,
+        schema.pairs_of(dataset.scenes),
+        facts=facts.facts_of(dataset.scenes),
+        replicates=REPLICATES.value,
+        seed=SEED.value,
     )
     if OUTPUT.value:
         rows.write_json(OUTPUT.value, found.metrics)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cctv.metrics import bootstrap, quadruples
+from cctv.metrics import bootstrap, breakdown, quadruples, threshold_free
 
 METHODS = ("base", "vcd", "tcd", "c_tcd")  # in the order systems are listed
 NEAR_TIE = 1e-3  # margins below it may flip with the hardware
@@ -17,6 +17,7 @@ _DECIMALS = 10
 
 System = tuple[str, str, str, float]  # (model, run, method, alpha)
 Questions = Mapping[str, Sequence[tuple[str, str]]]  # scene_id -> (pair_id, category) of its pairs
+Facts = Mapping[tuple[str, str], Mapping[str, str | float | None]]  # of (scene_id, pair_id)
 
 
 class Evaluation(NamedTuple):
@@ -35,6 +36,7 @@ class _Answers(NamedTuple):
     cells: np.ndarray  # int[N, 4], values of quadruples; 0 where incomplete
     complete: np.ndarray  # bool[N]
     incomplete: list[dict]
+    margins: np.ndarray  # float[N, 4], NaN where a row is not there or has none
 
 
 class _Pairs(NamedTuple):
@@ -54,13 +56,20 @@ def system_name(system: System) -> str:
 
 
 def evaluate(
-    rows: Iterable[Mapping], questions: Questions, *, replicates: int = 2000, seed: int = 0
+    rows: Iterable[Mapping],
+    questions: Questions,
+    *,
+    facts: Facts | None = None,
+    replicates: int = 2000,
+    seed: int = 0,
 ) -> Evaluation:
     """All statistics of sound prediction rows (protocol section 3), a pure function of them.
 
     Every annotated pair counts for every system: one that lacks an answer in any cell is
-    incomplete, listed, and lowers the coverage. ValueError for rows of scenes or pairs that are not
-    annotated, for two rows of one cell, and for replicates < 1.
+    incomplete, listed, and lowers the coverage. With the facts of every pair (`cctv.data.facts`) a
+    system also has "breakdowns" and "threshold_free". ValueError for rows of scenes or pairs that
+    are not annotated, for two rows of one cell, for a margin that is not finite, and for
+    replicates < 1.
     """
     if replicates < 1:
         raise ValueError(f"replicates must be at least 1, got {replicates}")
@@ -68,7 +77,11 @@ def evaluate(
     by_system = _group(rows, pairs)
     draw = functools.cache(functools.partial(_draw, replicates=replicates, seed=seed))
     answers = {system: _answers(by_system[system], pairs) for system in by_system}
-    systems = [_system(s, by_system[s], answers[s], pairs, draw) for s in by_system]
+    factors = _factors(answers, pairs, facts)
+    systems = [_system(s, by_system[s], answers[s], pairs, factors[s], draw) for s in by_system]
+    if facts is not None:
+        for system, entry in zip(by_system, systems):
+            entry["threshold_free"] = _threshold_free(answers[system], pairs, draw, seed=seed)
     comparisons = [
         comparison
         for system in by_system
@@ -154,6 +167,7 @@ def _group(rows: Iterable[Mapping], pairs: _Pairs) -> dict[System, dict[tuple, M
 def _answers(rows: Mapping[tuple, Mapping], pairs: _Pairs) -> _Answers:
     cells = np.zeros((len(pairs.index), 4), np.int64)
     complete = np.ones(len(pairs.index), bool)
+    margins = np.full(cells.shape, np.nan)
     incomplete = []
     for (scene_id, pair_id), n in pairs.index.items():
         lacking = []
@@ -164,19 +178,40 @@ def _answers(rows: Mapping[tuple, Mapping], pairs: _Pairs) -> _Answers:
                 lacking.append({"video": video, "question": question, "reason": reason})
             else:
                 cells[n, i] = _LABELS[row["label"]]
+                margins[n, i] = _margin(row)
         if lacking:
             complete[n] = False
             incomplete.append({"scene_id": scene_id, "pair_id": pair_id, "cells": lacking})
-    return _Answers(cells, complete, incomplete)
+    return _Answers(cells, complete, incomplete, margins)
 
 
-def _histograms(answers: _Answers, pairs: _Pairs, chosen: np.ndarray) -> np.ndarray:
-    """int32[1 + categories, S, P]: all chosen pairs (bool[N]), then each category's, over the S
-    scenes that have a chosen pair."""
+def _margin(row: Mapping) -> float:
+    margin = row.get("margin")
+    if margin is not None and not np.isfinite(margin):
+        name = f"{row['scene_id']} {row['pair_id']}"
+        raise ValueError(f"pair {name}: margin must be a finite number or null, got {margin!r}")
+    return np.nan if margin is None else margin
+
+
+def _factors(
+    answers: Mapping[System, _Answers], pairs: _Pairs, facts: Facts | None
+) -> dict[System, dict[str, breakdown.Factor]]:
+    """What each system is broken down by; nothing without facts."""
+    if facts is None or not answers:
+        return {system: {} for system in answers}
+    known = breakdown.factors([facts[name] for name in pairs.index])
+    by_margin = breakdown.by_margin([a.margins for a in answers.values()])
+    return {s: {**known, breakdown.MARGIN: own} for s, own in zip(answers, by_margin)}
+
+
+def _histograms(
+    answers: _Answers, pairs: _Pairs, chosen: np.ndarray, members: np.ndarray | None = None
+) -> np.ndarray:
+    """int32[1 + G, S, P]: all chosen pairs (bool[N]), then those of each group (bool[G, N]), over
+    the S scenes that have a chosen pair."""
     scenes, scene = np.unique(pairs.scene[chosen], return_inverse=True)
     patterns = quadruples.pattern(answers.cells[chosen])
-    category = pairs.category[chosen]
-    groups = [np.ones(len(scene), bool)] + [category == c for c in range(len(pairs.categories))]
+    groups = [np.ones(len(scene), bool), *(() if members is None else members[:, chosen])]
     return np.stack([quadruples.histograms(scene[g], patterns[g], len(scenes)) for g in groups])
 
 
@@ -185,18 +220,29 @@ def number(value: float) -> float | None:
     return None if np.isnan(value) else round(float(value), _DECIMALS) + 0.0  # no minus zero
 
 
+def _entry(found: bootstrap.Interval, place: int | tuple = ()) -> dict:
+    """What metrics.json holds of an interval, or of one place of many."""
+    entry = {name: number(field[place]) for name, field in found._asdict().items()}
+    return entry | {"n_undefined": int(found.n_undefined[place])}
+
+
 def _entries(intervals: Mapping[str, bootstrap.Interval], group: int) -> dict:
-    return {
-        key: {name: number(field[group]) for name, field in found._asdict().items()}
-        | {"n_undefined": int(found.n_undefined[group])}
-        for key, found in intervals.items()
-    }
+    return {key: _entry(found, group) for key, found in intervals.items()}
 
 
-def _system(system: System, rows: Mapping, answers: _Answers, pairs: _Pairs, draw) -> dict:
+def _system(
+    system: System,
+    rows: Mapping,
+    answers: _Answers,
+    pairs: _Pairs,
+    factors: Mapping[str, breakdown.Factor],
+    draw,
+) -> dict:
     """One entry of "systems". n_scenes and n_pairs are the annotated ones, n_unparsed counts all
     rows of the system; everything else is over the complete pairs."""
-    histograms = _histograms(answers, pairs, answers.complete)
+    categories = [pairs.category == c for c in range(len(pairs.categories))]
+    members = np.concatenate([categories, *(f.members for f in factors.values())])
+    histograms = _histograms(answers, pairs, answers.complete, members)
     intervals = bootstrap.intervals(histograms, draw(histograms.shape[1]))
     pooled = histograms[0].sum(0)
     n_pairs, n_complete = len(pairs.index), int(answers.complete.sum())
@@ -217,7 +263,83 @@ def _system(system: System, rows: Mapping, answers: _Answers, pairs: _Pairs, dra
         "metrics": _entries(intervals, 0),
         "by_category": {c: _entries(intervals, 1 + i) for i, c in enumerate(pairs.categories)},
         "card": {key: number(value) for key, value in quadruples.card(pooled).items()},
+        **_breakdowns(factors, intervals, answers, pairs, start=1 + len(categories)),
     }
+
+
+def _breakdowns(
+    factors: Mapping[str, breakdown.Factor],
+    intervals: Mapping[str, bootstrap.Interval],
+    answers: _Answers,
+    pairs: _Pairs,
+    *,
+    start: int,
+) -> dict:
+    """{"breakdowns": {factor: [group]}}; the first factor's first group is the interval `start`."""
+    out: dict[str, list[dict]] = {}
+    for name, factor in factors.items():
+        out[name] = []
+        for group, members in zip(factor.groups, factor.members):
+            complete = members & answers.complete
+            n_pairs, n_scenes = int(complete.sum()), len(np.unique(pairs.scene[complete]))
+            out[name].append(
+                {"group": group.name, "low": group.low, "high": group.high}
+                | {"n_pairs": n_pairs, "n_scenes": n_scenes}
+                | {"n_incomplete": int(members.sum()) - n_pairs}
+                | {"small": breakdown.is_small(n_pairs, n_scenes)}
+                | {"metrics": {k: _entry(intervals[k], start) for k in breakdown.METRICS}}
+            )
+            start += 1
+    return {"breakdowns": out} if factors else {}
+
+
+def _threshold_free(answers: _Answers, pairs: _Pairs, draw, *, seed: int) -> dict:
+    """One system's "threshold_free": of the complete pairs, those whose four rows have a margin."""
+    used = answers.complete & ~np.isnan(answers.margins).any(1)
+    cells, margins = answers.cells[used], answers.margins[used]
+    scenes, scene = np.unique(pairs.scene[used], return_inverse=True)
+    parsed = cells != quadruples.UNPARSED
+    out = {
+        "n_scenes": len(scenes),
+        "n_pairs": int(used.sum()),
+        "n_without_margin": int((answers.complete & ~used).sum()),
+        "n_unparsed": int((~parsed).sum()),  # counted by the sign of their margin here
+        "n_disagree": int((parsed & (cells != (margins > 0))).sum()),
+    }
+    if not used.any():
+        return out
+    found = threshold_free.analyse(margins, scene, draw(len(scenes)), seed=seed)
+    reliability = found.reliability
+    risks = {"answers": found.answers, "quadruples": found.quadruples}
+    whole = ("auroc", "average_precision", "ece", "ordered", "quadruple_margin")
+    return out | {
+        "metrics": {key: _entry(getattr(found, key)) for key in whole}
+        | {f"aurc_{name}": _entry(risk.area) for name, risk in risks.items()},
+        "reliability": [
+            {"n_answers": int(n), "probability": number(reliability.probability[b])}
+            | {"yes": _entry(reliability.yes, b)}
+            for b, n in enumerate(reliability.cells)
+        ],
+        "risk_coverage": {
+            "coverage": threshold_free.COVERAGES.tolist(),
+            **{
+                name: [_entry(risk.curve, i) for i in range(len(threshold_free.COVERAGES))]
+                for name, risk in risks.items()
+            },
+        },
+        "quadruple_margin": {
+            "percent": threshold_free.QUANTILES.tolist(),
+            "quantiles": [number(q) for q in found.margin_quantiles],
+        },
+        "threshold": {key: _chosen(t) for key, t in found.thresholds.items()},
+    }
+
+
+def _chosen(found: threshold_free.Threshold | None) -> dict | None:
+    if found is None:  # one scene: there are no others to choose on
+        return None
+    parts = {key: _entry(getattr(found, key)) for key in ("at_zero", "held_out", "difference")}
+    return {"thresholds": [number(t) for t in found.thresholds], **parts}
 
 
 def _compare(

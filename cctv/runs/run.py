@@ -19,7 +19,7 @@ from jax.sharding import Mesh
 from ml_collections import ConfigDict
 from tqdm import tqdm
 
-from cctv.data import schema
+from cctv.data import facts, schema
 from cctv.data.errors import UserError
 from cctv.data.pool import DecodePool
 from cctv.data.schema import SIDES, Scene
@@ -307,6 +307,7 @@ def _report(plan: Plan, workdir: Path, clock: Clock, found: Mapping) -> int:
         result = statistics.evaluate(
             kept,
             schema.pairs_of(plan.scenes),
+            facts=facts.facts_of(plan.scenes),
             replicates=b.replicates,
             seed=b.seed,
         )

@@ -291,17 +291,18 @@ def _pack(parts: Sequence[_Part], *, left: bool = False) -> Tokens:
 def _shared_lengths(parts: Sequence[_Part]) -> np.ndarray:
     """int32[streams]: how many leading tokens each has in common with the first that has any.
 
-    Tokens are the same when their ids and, for visual ones, their features are. Streams that share
-    less than the longest common part share nothing.
+    Tokens are the same when their ids, positions and, for visual ones, features are. Streams that
+    share less than the longest common part share nothing.
     """
-    whole = [(p.prompt.tokens[: p.end], p.table_rows()) for p in parts]
+    whole = [
+        np.c_[p.prompt.tokens[: p.end], p.table_rows(), p.prompt.positions[: p.end]] for p in parts
+    ]
 
     def common(a, b) -> int:
-        n = min(len(a[0]), len(b[0]))
-        differs = (a[0][:n] != b[0][:n]) | (a[1][:n] != b[1][:n])
+        n = min(len(a), len(b))
+        differs = (a[:n] != b[:n]).any(axis=1)
         return int(differs.argmax()) if differs.any() else n
 
-    # Positions follow from the tokens and the size of the grid, which the features carry.
     lengths = np.array([[common(a, b) if i != j else 0 for j, b in enumerate(whole)]
                         for i, a in enumerate(whole)])  # fmt: skip
     if not lengths.max():

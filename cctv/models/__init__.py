@@ -14,7 +14,7 @@ from types import ModuleType
 
 from cctv.data.errors import UserError
 
-# Family name -> module with VARIANTS, Config, Model, from_hf, rules, TIED and encoder.
+# Family name -> module with VARIANTS, Config, Model, from_hf, rules, TIED, OPTIONS and encoder.
 MODELS = {"qwen3_vl": "cctv.models.qwen3_vl"}
 
 

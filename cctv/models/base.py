@@ -1,4 +1,4 @@
-"""What a family gives the engine: a model of weights and a host-side encoder of its input."""
+"""What a family gives the engine: a prompt and a model of weights (see `encoder` for the host)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -13,8 +13,8 @@ class Prompt(NamedTuple):
     """One question about one video, ready to be run. S tokens.
 
     tokens int32[S]; positions int32[S, 3], the rotary position on each axis; visual int32[S], the
-    number of the video's visual token that replaces the embedding, -1 for text; next_position, the
-    rotary position of the first generated token.
+    number of the video's visual token that replaces the embedding, -1 for text (some may be left
+    out); next_position, the rotary position of the first generated token.
     """
 
     tokens: np.ndarray
@@ -24,35 +24,16 @@ class Prompt(NamedTuple):
 
 
 class Encoder(Protocol):
-    """Host side of a family: processor, tokenizer, prompt. It holds no weights."""
+    """What the engine needs of the host side, see `cctv.models.encoder.Encoder`."""
 
     answer_ids: tuple[int, int]
     stop_ids: tuple[int, ...]
-    notes: tuple[str, ...]  # what the checkpoint's files say otherwise than this run
-
-    def load_clip(self, path):
-        """Reads a video in a worker process; the result is what the other methods take."""
-
-    def measure(self, path):
-        """As `load_clip` without pixels: enough for `prompt`, and quickly made."""
-
-    def settings(self) -> dict:
-        """All that decides the input, for the manifest."""
 
     def vision_inputs(self, clip) -> tuple[np.ndarray, ...]:
         """Arrays with a leading axis of temporal groups, for `Model.encode_video`."""
 
     def group_digests(self, clip) -> list[bytes]:
         """One a temporal group; equal digests mean equal vision inputs."""
-
-    def keep_frames(self, clip, kept, *, mode: str):
-        """The clip that TCD contrasts with, see `cctv.decoding.contrast.TCD`."""
-
-    def prompt(self, text: str, clip) -> Prompt:
-        """Token ids and positions of the whole prompt."""
-
-    def decode(self, ids) -> str:
-        """The answer text of generated ids."""
 
 
 class Model(Protocol):

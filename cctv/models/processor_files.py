@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from cctv.data.errors import UserError
-from cctv.data.preprocess import QwenVideoProcessor
+from cctv.data.qwen_video import QwenVideoProcessor
 from cctv.models.hf_config import NUMBERS, POSITIVE, SIZE, optional, read_json
 
 # The weights were trained with these: (theirs, ours, kind).

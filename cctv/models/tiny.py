@@ -16,6 +16,7 @@ from flax import nnx
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 
 from cctv.models import qwen3_vl, weights
+from cctv.models.video_lm import VideoLM
 
 VERSION = 1  # to be raised with every change of what `create` writes
 CONTROL = (
@@ -62,7 +63,7 @@ def train_tokenizer(texts: Iterable[str]) -> tokenizers.Tokenizer:
     return tokenizer
 
 
-def raise_answers(model: qwen3_vl.Model, answers: list[int]) -> qwen3_vl.Model:
+def raise_answers(model: VideoLM, answers: list[int]) -> VideoLM:
     """Makes Yes and No the two likeliest tokens, and which of them wins a matter of the input.
 
     The first coordinate of the residual stream is a constant: every token and visual feature begins

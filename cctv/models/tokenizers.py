@@ -65,6 +65,16 @@ class Tokenizer:
         return ids[0]
 
 
+def check(tokenizer: Tokenizer, folder: Path, *, control: dict[str, int], vocab_size: int) -> None:
+    """UserError unless control tokens have the ids that config.json says and all tokens fit."""
+    for token, said in control.items():
+        found = tokenizer.id(token)
+        if found != said:
+            raise UserError(f"{folder}: {token} is token {found} but config.json says {said}")
+    if len(tokenizer) > vocab_size:
+        raise UserError(f"{folder}: {len(tokenizer)} tokens, but the model knows {vocab_size}")
+
+
 def files(path: str | Path) -> list[Path]:
     """What `load` reads of a folder, sorted; [] where it would raise."""
     path = Path(path)

@@ -9,10 +9,10 @@ from typing import Any
 import jax
 from ml_collections import ConfigDict
 
+from cctv import models
 from cctv.data.errors import UserError
 from cctv.decoding.contrast import CTCD, TCD, VCD, Base, Method
 from cctv.metrics.evaluate import METHODS
-from cctv.models import MODELS
 
 DTYPES = ("float32", "bfloat16")
 MAX_ALPHA = 1e3  # margins are float32 and their rounding errors grow with α
@@ -22,8 +22,7 @@ KEYS = (
     *("run", "seed", "limit", "methods", "alpha", "beta", "vcd.noise_step", "tcd.num_frames"),
     *("tcd.mode", "share_base_segment", "max_new_tokens", "batch", "mesh", "vision_batch"),
     *("allow_missing", "data.path", "data.workers", "data.timeout", "model.family", "model.path"),
-    *("model.name", "model.dtype", "model.system_prompt", "model.outer_vision_markers", "video"),
-    *("prompt", "bootstrap.replicates", "bootstrap.seed"),
+    *("model.name", "model.dtype", "video", "prompt", "bootstrap.replicates", "bootstrap.seed"),
 )
 
 
@@ -75,9 +74,16 @@ def check(config: ConfigDict, *, alphas: Sequence[float] = ()) -> None:
             raise UserError(f"config.{name}={seed} must be 0 to 2**32 - 1")
     if config.model.dtype not in DTYPES:
         raise UserError(f"config.model.dtype={config.model.dtype!r} must be one of {DTYPES}")
-    if config.model.family not in MODELS:
-        known = sorted(MODELS)
+    if config.model.family not in models.MODELS:
+        known = sorted(models.MODELS)
         raise UserError(f"config.model.family={config.model.family!r} must be one of {known}")
+    own = set(models.get(config.model.family).OPTIONS)
+    given = set(config.model) - {"family", "path", "name", "dtype"}
+    if own != given:
+        raise UserError(
+            f"config.model needs the keys {sorted(own)} for the family {config.model.family}, "
+            f"it has {sorted(given)}"
+        )
     if config.prompt.count("{question}") != 1:
         raise UserError("config.prompt must contain {question} once")
     if "world" in config.data:

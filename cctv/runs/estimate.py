@@ -125,6 +125,8 @@ def _what_fits(plan: Plan, model: Model, load: Load, *, limit: int, itemsize: in
     for percent in range(95, 0, -5):
         visual = load.visual * percent // 100
         pixels = load.pixels * percent // 100
+        if "max_pixels" not in plan.config.video:
+            break
         smaller = load._replace(visual=visual, prefix=load.prefix - load.visual + visual)
         if pixels >= (plan.config.video.get("min_pixels") or 1) and fits(smaller):
             yield f"--config.video.max_pixels={pixels}"
@@ -177,7 +179,7 @@ def _largest(plan: Plan) -> Load | None:
     longest = max((q for s in plan.scenes for q in predict.questions(s)), key=len)
     text = plan.config.prompt.replace("{question}", longest)
     clip = plan.videos[plan.video(plan.scenes[i], side)]
-    lengths = [len(p.tokens) for p in (*prompts, plan.encoder.prompt(text, clip))]
+    lengths = [len(p.tokens) for p in (*prompts, *plan.encoder.prompts([text], clip))]
     return Load(
         prefix=shared,
         suffix=max(lengths) - shared,
@@ -191,7 +193,7 @@ def prompts_of(plan: Plan, scene: Scene, side: str) -> list[Prompt]:
     """The prompts of all questions about a video that can be read."""
     clip = plan.videos[plan.video(scene, side)]
     texts = [plan.config.prompt.replace("{question}", q) for q in predict.questions(scene)]
-    return [plan.encoder.prompt(text, clip) for text in texts]
+    return plan.encoder.prompts(texts, clip)
 
 
 def dry_run(plan: Plan) -> int:

@@ -15,7 +15,7 @@ from cctv.decoding.contrast import CTCD, TCD, VCD, Method
 from cctv.decoding.engine import Engine, Stream
 from cctv.decoding.passes import Answers, Job
 from cctv.metrics.answers import parse_answer
-from cctv.models.base import Encoder
+from cctv.models.encoder import Encoder
 from cctv.runs.rows import LABELS, Row
 
 
@@ -141,7 +141,7 @@ class _Streams:
         scene = unit.scene.scene_id
         return Stream(
             clip=clip,
-            prompts=[self._encoder.prompt(text, clip) for text in self._texts[scene]],
+            prompts=self._encoder.prompts(self._texts[scene], clip),
             noise_step=method.noise_step if isinstance(method, VCD) else None,
             owner=scene if self._share else f"{scene} {video}",
         )

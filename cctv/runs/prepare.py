@@ -76,8 +76,7 @@ def prepare(config: ConfigDict, clock: Callable, *, alphas: Sequence[float]) -> 
         folder,
         model_config,
         video=configs.settings(config),
-        outer_vision_markers=config.model.outer_vision_markers,
-        system_prompt=config.model.system_prompt,
+        **{name: config.model[name] for name in family.OPTIONS},
     )
     for note in encoder.notes:
         print(f"warning: {note}", file=sys.stderr)

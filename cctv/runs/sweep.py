@@ -18,6 +18,8 @@ from cctv.reports import figures, tables
 from cctv.runs import builtin, rows
 from cctv.runs.choose import System, analyse, grid
 
+LABELS = {1: quadruples.YES, 0: quadruples.NO, None: quadruples.UNPARSED}
+
 Questions = Mapping[str, Sequence[str]]  # scene_id -> pair_ids
 
 
@@ -78,17 +80,18 @@ def annotated(
     workdir: Path, config: dict | None, annotations: str | None
 ) -> tuple[schema.Scene, ...]:
     """The scenes that a run folder was made from, or those of other `annotations`."""
-    data = (config or {}).get("data", {})
     limit = (config or {}).get("limit")
-    if annotations:
-        path = annotations
-    elif data.get("path"):
-        path = data["path"]
-    elif "world" in data:
-        path = builtin.dataset(**data["world"], workers=data["workers"])
-    else:
-        raise UserError(f"{workdir}: no config.json names the data; give --annotations=DIR")
-    return schema.load(path).scenes[:limit]
+    return schema.load(annotations or data_path(workdir, config)).scenes[:limit]
+
+
+def data_path(workdir: Path, config: dict | None) -> str | Path:
+    """The data set folder that a run folder was made from; UserError where it names none."""
+    data = (config or {}).get("data", {})
+    if data.get("path"):
+        return data["path"]
+    if "world" in data:
+        return builtin.dataset(**data["world"], workers=data["workers"])
+    raise UserError(f"{workdir}: no config.json names the data; give --annotations=DIR")
 
 
 def gather(found: Iterable[Mapping], questions: Questions, *, where: str) -> dict[str, System]:
@@ -174,8 +177,7 @@ def _answers(pairs: Sequence[tuple], answered: Mapping) -> np.ndarray | None:
     found = [[answered.get((*pair, *cell)) for cell in quadruples.CELLS] for pair in pairs]
     if any(row is None or row["status"] in FAILED for four in found for row in four):
         return None
-    labels = {1: quadruples.YES, 0: quadruples.NO, None: quadruples.UNPARSED}
-    return np.array([[labels[r["label"]] for r in four] for four in found]).reshape(-1, 4)
+    return np.array([[LABELS[r["label"]] for r in four] for four in found]).reshape(-1, 4)
 
 
 def _redecode(

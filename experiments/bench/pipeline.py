@@ -70,7 +70,8 @@ def main(argv: list[str]) -> None:
     import av
 
     from cctv.data.pool import DecodePool
-    from cctv.data.preprocess import QwenVideoProcessor, load_video
+    from cctv.data.preprocess import load_video
+    from cctv.data.qwen_video import QwenVideoProcessor
 
     load = functools.partial(load_video, processor=QwenVideoProcessor())
     seconds: dict[str, list[float]] = {}

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from cctv.data import preprocess, video
 from cctv.data.errors import UserError
-from cctv.data.preprocess import QwenVideoProcessor, load_video, resize
+from cctv.data.preprocess import load_video, resize
+from cctv.data.qwen_video import QwenVideoProcessor
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 RELEASES = ("4.57.6", "5.24.0")

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from cctv.data import video
 from cctv.data.errors import UserError
-from cctv.data.preprocess import QwenVideoProcessor, load_video
+from cctv.data.preprocess import load_video
+from cctv.data.qwen_video import QwenVideoProcessor
 from cctv.data.video import VideoDecodeError, VideoMissingError, probe, read_frames
 
 # Why a file is refused; all others in mp4, mov and mkv are read.

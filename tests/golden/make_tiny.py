@@ -56,7 +56,7 @@ def compute() -> dict:
     streams = []
     for step in (None, 500):
         for i, clip in enumerate(clips()):
-            prompts = [encoder.prompt(question, clip) for question in QUESTIONS]
+            prompts = encoder.prompts(QUESTIONS, clip)
             streams.append(Stream(clip=clip, prompts=prompts, noise_step=step, owner=f"{i}"))
     jobs = [Job(Base(), (0, 1)), Job(VCD(noise_step=500), (0, 1), (2, 3))]
     base, noisy = Engine(model, encoder, batch=4).run(streams, jobs, alphas=[0.0, 1.0])

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from cctv.data.errors import UserError
-from cctv.data.preprocess import QwenVideoProcessor
+from cctv.data.qwen_video import QwenVideoProcessor
 from cctv.models import hf_config, processor_files, qwen3_vl, tiny
 
 IDS = {token: 400 + i for i, token in enumerate(tiny.CONTROL)}

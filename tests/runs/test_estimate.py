@@ -137,7 +137,7 @@ def test_tokens_are_counted_with_the_shared_prefix(finished, make_config, made, 
         for side in schema.SIDES:
             clip = encoder.load_clip(str(data / scene.videos[side]))
             ids = [
-                encoder.prompt(c.prompt.replace("{question}", text), clip).tokens.tolist()
+                encoder.prompts([c.prompt.replace("{question}", text)], clip)[0].tokens.tolist()
                 for pair in scene.questions
                 for text in (pair.positive, pair.negative)
             ]

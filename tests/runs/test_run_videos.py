@@ -10,7 +10,7 @@ import slow_reader
 
 from cctv.data import schema
 from cctv.data.errors import UserError
-from cctv.models import qwen3_vl
+from cctv.models.encoder import Encoder
 from cctv.runs import run
 
 
@@ -127,7 +127,7 @@ def test_a_file_on_which_the_reader_hangs(
     def load_clip(self):
         return functools.partial(slow_reader.load, processor=self.processor, hangs_on=name)
 
-    monkeypatch.setattr(qwen3_vl.Encoder, "load_clip", property(load_clip))
+    monkeypatch.setattr(Encoder, "load_clip", property(load_clip))
     kw = dict(data__path=str(own_data), data__timeout=2.0)
     workdir = tmp_path / "run"
     assert run.evaluate(make_config(**kw), workdir) == 1

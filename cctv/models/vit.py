@@ -1,0 +1,131 @@
+"""A plain vision transformer: InternViT, SigLIP and CLIP towers differ by a few config fields.
+
+Frames are a batch axis: attention never crosses a temporal group, and padded patches are masked.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from cctv.models.layers import (
+    Embed,
+    LayerNorm,
+    Linear,
+    Segment,
+    attend,
+    rotary_frequencies,
+    rotate,
+    stack,
+)
+
+ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "gelu": lambda x: jax.nn.gelu(x, approximate=False),
+    "gelu_tanh": lambda x: jax.nn.gelu(x, approximate=True),
+    "quick_gelu": lambda x: x * jax.nn.sigmoid(1.702 * x),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViTConfig:
+    """Sizes and kind of a tower.
+
+    activation: one of ACTIVATIONS. positions: rows of the learned position table, one for each
+    token, or None. class_token: one learned token before the patches. rope_theta: base of 2-D
+    rotary positions, or None. layer_scale: a learned scale on both residual branches.
+    """
+
+    width: int
+    mlp_dim: int
+    num_layers: int
+    num_heads: int
+    patch_size: int
+    channels: int = 3
+    activation: str = "gelu"
+    norm_eps: float = 1e-6
+    patch_bias: bool = True
+    class_token: bool = False
+    positions: int | None = None
+    rope_theta: float | None = None
+    layer_scale: bool = False
+    final_norm: bool = False
+
+    def __post_init__(self):
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(f"activation {self.activation!r} is not one of {sorted(ACTIVATIONS)}")
+        if self.width % self.num_heads:
+            raise ValueError(
+                f"vision width {self.width} does not split into {self.num_heads} heads"
+            )
+
+    @property
+    def patch_dim(self) -> int:
+        return self.channels * self.patch_size**2
+
+
+class ViTBlock(nnx.Module):
+    """Pre-norm attention and MLP."""
+
+    def __init__(self, c: ViTConfig, *, rngs: nnx.Rngs):
+        self.config = c
+        self.norm1 = LayerNorm(c.width, eps=c.norm_eps)
+        self.q, self.k, self.v, self.proj = (Linear(c.width, c.width, rngs=rngs) for _ in range(4))
+        self.norm2 = LayerNorm(c.width, eps=c.norm_eps)
+        self.fc1 = Linear(c.width, c.mlp_dim, rngs=rngs)
+        self.fc2 = Linear(c.mlp_dim, c.width, rngs=rngs)
+        self.scale1 = nnx.Param(jnp.ones(c.width)) if c.layer_scale else None
+        self.scale2 = nnx.Param(jnp.ones(c.width)) if c.layer_scale else None
+
+    def __call__(self, x: jax.Array, angles: jax.Array | None, mask: jax.Array) -> jax.Array:
+        c, (g, p, _) = self.config, x.shape
+        y = self.norm1(x)
+        q, k, v = (f(y).reshape(g, p, c.num_heads, -1) for f in (self.q, self.k, self.v))
+        if angles is not None:
+            q, k = (rotate(a, angles, dtype=jnp.float32) for a in (q, k))
+        y = self.proj(attend(q, Segment(k, v, mask[:, None])).reshape(g, p, -1))
+        x = x + (y if self.scale1 is None else y * self.scale1[...])
+        y = self.fc2(ACTIVATIONS[c.activation](self.fc1(self.norm2(x))))
+        return x + (y if self.scale2 is None else y * self.scale2[...])
+
+
+class ViT(nnx.Module):
+    """Patches to hidden states."""
+
+    def __init__(self, c: ViTConfig, *, rngs: nnx.Rngs):
+        self.config = c
+        self.patch = Linear(c.patch_dim, c.width, bias=c.patch_bias, rngs=rngs)
+        self.class_token = nnx.Param(jnp.zeros(c.width)) if c.class_token else None
+        self.table = Embed(c.positions, c.width, rngs=rngs) if c.positions else None
+        self.layers = stack(lambda r: ViTBlock(c, rngs=r), c.num_layers, rngs=rngs)
+        self.norm = LayerNorm(c.width, eps=c.norm_eps) if c.final_norm else None
+
+    def __call__(
+        self, patches: jax.Array, mask: jax.Array, coords: jax.Array | None = None
+    ) -> jax.Array:
+        """float[G, P, D] of the patches, the class token left out.
+
+        Args:
+          patches: float[G, P, patch_dim].
+          mask: bool[G, P], True = a real patch. Learned positions count patches from the first, so
+            padding must come last.
+          coords: int[G, P, 2] (row, column), for rotary positions.
+        """
+        c, dtype = self.config, self.patch.kernel.dtype
+        x = self.patch(patches.astype(dtype))  # [G, P, D]
+        if c.class_token:
+            first = jnp.broadcast_to(self.class_token[...], (len(x), 1, c.width))
+            x = jnp.concatenate([first, x], axis=1)  # [G, 1 + P, D]
+            mask = jnp.pad(mask, ((0, 0), (1, 0)), constant_values=True)
+        if self.table is not None:
+            x = x + self.table(jnp.minimum(jnp.arange(x.shape[1]), c.positions - 1))
+        angles = None
+        if c.rope_theta is not None:
+            # Half of the frequencies turn with the row, half with the column.
+            frequencies = rotary_frequencies(c.width // c.num_heads // 2, c.rope_theta)
+            angles = coords.astype(jnp.float32)[..., None] * frequencies  # [G, P, 2, H/4]
+            angles = angles.reshape(*coords.shape[:2], -1)  # [G, P, H/2]
+        x, _ = jax.lax.scan(lambda h, b: (b(h, angles, mask), None), x, self.layers)
+        x = x[:, 1:] if c.class_token else x
+        return x if self.norm is None else self.norm(x)

@@ -226,9 +226,9 @@ def _sheets(
     scenes = {scene.scene_id: scene for scene in dataset.scenes}
     for i, (name, reason) in enumerate(why.items(), 1):
         videos = strips.moments(scenes[name], dataset)
-        for video in videos:
-            if video.note:
-                folder.not_made.append(f"frames of scene {name}, {video.title}: {video.note}")
+        lacking = "; ".join(f"{video.title}: {video.note}" for video in videos if video.note)
+        if lacking:
+            folder.not_made.append(f"frames of scene {name}: {lacking}")
         facts = _facts(scenes[name], None)
         answers = by_scene.get(name, {system: {} for system in shown})
         sheet = paper_sheets.sheet(facts, videos, answers, title=f"Scene {name}: {reason}")

@@ -60,9 +60,7 @@ def curves(
     return systems, assumed and "c_tcd" in systems
 
 
-def _from_base(
-    rows: Sequence[Mapping], pairs: Mapping[str, Sequence[str]]
-) -> choose.System | None:
+def _from_base(rows: Sequence[Mapping], pairs: Mapping[str, Sequence[str]]) -> choose.System | None:
     """C-TCD of a base run: the contrast of a cell is the base margin on the other video."""
     table = {
         (r["scene_id"], r["pair_id"], r["video"], r["question"]): r

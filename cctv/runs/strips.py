@@ -92,7 +92,7 @@ def moments(scene: Scene, dataset: Dataset) -> list[Video]:
             indices = [int(np.abs(info.times - time).argmin()) for time in at.values()]
             images = video.read_frames(path, indices)
         except video.VideoDecodeError as error:
-            out.append(Video(names[side], [], f"no frames: {error}"))
+            out.append(Video(names[side], [], str(error)))
             continue
         times = [f"{info.times[i]:.2f} s" for i in indices]
         titles = [f"{name} {time}".strip() for name, time in zip(at, times)]

@@ -80,10 +80,11 @@ def scenes(count: int, rng: np.random.Generator) -> list[dict]:
             one, two = rng.choice(ACTORS, 2, replace=False)
             template = TEMPLATES[category]
             other = "head-on" if kind == "rear_end" else "rear-end"
+            sides = ("left", "right") if rng.random() < 0.5 else ("right", "left")
             pairs.append(
                 {"pair_id": f"{name}-{k:02d}", "category": category}
-                | {"positive": template.format(kind.replace("_", "-"), one, "left")}
-                | {"negative": template.format(other, two, "right")}
+                | {"positive": template.format(kind.replace("_", "-"), one, sides[0])}
+                | {"negative": template.format(other, two, sides[1])}
             )
         out.append(
             {"scene_id": name, "source": pick(SOURCES)}

@@ -76,12 +76,16 @@ def by_number(values: np.ndarray) -> Factor:
         inside = known & (index == i)
         low, high = float(values[inside].min()), float(values[inside].max())
         dense[inside] = len(groups)
-        name = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+        name = _text(low) if low == high else f"{_text(low)} to {_text(high)}"
         groups.append(Group(name, low, high))
     if not known.all():
         dense[~known] = len(groups)
         groups.append(Group(UNKNOWN))
     return Factor(groups, dense)
+
+
+def _text(value: float) -> str:
+    return f"{value:.2f}" if 0 < abs(value) < 0.01 else f"{value:.3g}"
 
 
 def factors(facts: Sequence[Mapping[str, str | float | None]]) -> dict[str, Factor]:

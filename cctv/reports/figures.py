@@ -3,7 +3,7 @@
 import io
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -28,6 +28,12 @@ _MARKERS = {"vcd": "s", "tcd": "^", "c_tcd": "D"}
 STYLE = {"font.size": 9, "axes.titlesize": 10, "pdf.fonttype": 42, "axes.linewidth": 0.6,
          "text.parse_math": False}  # fmt: skip
 _DPI = 200
+# What would differ between equal figures.
+_SILENT = {
+    "png": {"Software": None},
+    "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
+    "svg": {"Creator": None, "Date": None},
+}
 
 
 def until(method: Mapping) -> str:
@@ -174,20 +180,16 @@ def _legend(found: Mapping) -> list:
     return handles
 
 
-def save(figure: Figure, stem: str | Path) -> list[Path]:
-    """Writes `stem`.png (200 dpi) and `stem`.pdf, each as a whole or not at all. Equal figures give
-    equal bytes. OSError names the file."""
+def save(figure: Figure, stem: str | Path, *, kinds: Sequence[str] = ("png", "pdf")) -> list[Path]:
+    """Writes `stem`.png (200 dpi), `stem`.pdf or `stem`.svg, each as a whole or not at all. Equal
+    figures give equal bytes. OSError names the file."""
     stem = Path(stem)
     out = []
-    metadata = {
-        "png": {"Software": None},
-        "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
-    }
-    for kind, silent in metadata.items():
+    for kind in kinds:
         path = stem.with_suffix(f".{kind}")
         buffer = io.BytesIO()
-        with matplotlib.rc_context(STYLE):
-            figure.savefig(buffer, format=kind, dpi=_DPI, metadata=silent)
+        with matplotlib.rc_context({**STYLE, "svg.hashsalt": "cctv"}):
+            figure.savefig(buffer, format=kind, dpi=_DPI, metadata=_SILENT[kind])
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ import jinja2
 from cctv.data import files
 from cctv.metrics.evaluate import Evaluation, system_name
 from cctv.metrics.quadruples import CELLS
-from cctv.reports import tables
+from cctv.reports import diagnosis, tables
 
 _SIDES = ("positive", "negative")
 _GOLD = (1, 0, 0, 0)  # labels of CELLS
@@ -61,7 +61,8 @@ def write_report(
     notes: Sequence[str],
     settings: Mapping,
 ) -> None:
-    """Writes report.md and report.html into the run folder, each as a whole or not at all.
+    """Writes report.md and report.html into the run folder, each as a whole or not at all, and the
+    figures that they show (`diagnosis.write`).
 
     `rows` are those that were evaluated. A scene is {"scene_id", "view", "anomaly_type", "source",
     "videos": {"positive": path | None, "negative": …}, "strips": {"positive": path | None, …},
@@ -73,19 +74,22 @@ def write_report(
     workdir = Path(workdir)
     parts = tables.sections(*evaluation)
     options = _flat(settings)
+    systems = evaluation.metrics["systems"]
+    pictures = diagnosis.write(workdir, systems, _short_labels(systems))
     page = _environment().get_template("report.html.j2")
     html = page.render(
         title=title,
         notes=notes,
-        panels=_panels(evaluation.metrics["systems"]),
+        panels=_panels(systems),
         parts=parts,
-        systems=_short_labels(evaluation.metrics["systems"]),
+        pictures=pictures,
+        systems=_short_labels(systems),
         categories=sorted({pair["category"] for scene in scenes for pair in scene["pairs"]}),
-        scenes=_scenes(workdir, scenes, rows, evaluation.metrics["systems"]),
+        scenes=_scenes(workdir, scenes, rows, systems),
         n_pairs=sum(len(scene["pairs"]) for scene in scenes),
         settings=options,
     )
-    text = _markdown(title, notes, parts, options)
+    text = _markdown(title, notes, parts, pictures, options)
     files.write_text(workdir / "report.md", text, errors="replace")
     files.write_text(workdir / "report.html", html, errors="replace")
 
@@ -100,11 +104,18 @@ def _environment() -> jinja2.Environment:
     )
 
 
-def _markdown(title: str, notes: Sequence[str], parts, options: Sequence[tuple[str, str]]) -> str:
+def _markdown(
+    title: str,
+    notes: Sequence[str],
+    parts: Sequence[tables.Table | tables.Block],
+    pictures: Sequence[diagnosis.Picture],
+    options: Sequence[tuple[str, str]],
+) -> str:
     more = "report.html shows every quadruple with its videos, answers and margins."
     top = tables.as_markdown([tables.Block(title, [*notes, more])])[1:]  # a first-level heading
     settings = tables.Block("Settings", [f"{key}: {value}" for key, value in options])
-    return top + "\n" + tables.as_markdown([*parts, settings])
+    shown = [f"## {p.title}\n\n![{p.title}]({p.path})\n\n{p.caption}\n" for p in pictures]
+    return "\n".join([top, tables.as_markdown(parts), *shown, tables.as_markdown([settings])])
 
 
 def _panels(systems: Sequence[Mapping]) -> list[dict]:

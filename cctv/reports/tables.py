@@ -4,6 +4,8 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from cctv.metrics import breakdown
+
 MAIN = (
     ("contr_q_pos", "Contr@q+"),
     ("reject_q_neg", "Reject@q-"),
@@ -24,6 +26,17 @@ FAILURES = (
     ("unparsed_failed", "unparsed"),
 )
 YES_RATE = ("yes_rate", "yes rate")
+FACTORS = {  # of the breakdowns
+    "category": "category",
+    "anomaly_type": "type of anomaly",
+    "view": "view",
+    "source": "source",
+    "contact_position": "place of contact, % of clip",
+    "question_words": "words of a question",
+    "clip_seconds": "seconds of the clip",
+    "margin": "smallest |margin| of the four",
+}
+FEW = f"{breakdown.FEW_PAIRS} quadruples or {breakdown.FEW_SCENES} scenes"
 SHOWN_INCOMPLETE = 20  # of a system in the terminal; report.md lists all
 
 
@@ -78,6 +91,8 @@ def sections(
         _metric_table("Sensitivity to the video and to the question, %", systems, SENSITIVITY),
         _metric_table("Failure modes, % of the wrong quadruples", systems, FAILURES),
         _categories(systems),
+        *_breakdowns(systems),
+        *_threshold_free(systems),
         _coverage(systems, near_ties),
         _card(systems),
     ]
@@ -102,6 +117,127 @@ def _categories(systems: Sequence[Mapping]) -> Table:
         for s in systems
     ]
     return Table("QuadAcc by category, %", ["system", *names], rows)
+
+
+def is_told(groups: Sequence[Mapping]) -> bool:
+    """Whether a breakdown says more than that nothing is known."""
+    return [g["group"] for g in groups] != [breakdown.UNKNOWN]
+
+
+def _breakdowns(systems: Sequence[Mapping]) -> list[Table | Block]:
+    """A table for each factor but the category, which has its own."""
+    if not systems or "breakdowns" not in systems[0]:
+        return []
+    out: list[Table | Block] = []
+    silent = []
+    for factor, name in FACTORS.items():
+        groups = systems[0]["breakdowns"][factor]
+        if not is_told(groups):
+            silent.append(f"By {name}: known of no quadruple.")
+        elif factor != "category":
+            rows = _breakdown_rows(systems, factor)
+            header = ["system", *(g["group"] for g in groups)]
+            out.append(Table(f"QuadAcc (%) by {name}; * fewer than {FEW}", header, rows))
+    return [*out, Block("Not annotated", silent)] if silent else out
+
+
+def _breakdown_rows(systems: Sequence[Mapping], factor: str) -> list[list[str]]:
+    """The values of each system, under how many complete quadruples they are of; where all systems
+    have equally many that is one line on top."""
+    values, counts = [], []
+    for s in systems:
+        groups = s["breakdowns"][factor]
+        cells = [interval(g["metrics"]["quad_acc"]) + "*" * g["small"] for g in groups]
+        values.append([label_of(name_of(s)), *cells])
+        sizes = [f"{g['n_pairs']} ({g['n_scenes']})" for g in groups]
+        counts.append(["quadruples (scenes)", *sizes])
+    if all(line == counts[0] for line in counts):
+        return [counts[0], *values]
+    return [line for both in zip(counts, values) for line in both]
+
+
+def _threshold_free(systems: Sequence[Mapping]) -> list[Table | Block]:
+    entries = [
+        (label_of(name_of(s)), s["threshold_free"])
+        for s in systems
+        if "metrics" in s.get("threshold_free", {})
+    ]
+    if not entries:
+        return []
+    header = ["system", "quadruples", "AUROC", "AP (chance 25)", "ECE", "AURC answers"]
+    header += ["AURC quadruples", "ordered (chance 25)", "quadruple margin, logits"]
+    keys = ("auroc", "average_precision", "ece", "aurc_answers", "aurc_quadruples", "ordered")
+    rows = [
+        [label, str(t["n_pairs"])]
+        + [_with_ends(t["metrics"][key]) for key in (*keys, "quadruple_margin")]
+        for label, t in entries
+    ]
+    chosen = [
+        [label, *_threshold(t["threshold"]["quad_acc"]), *_threshold(t["threshold"]["ba_acc"])]
+        for label, t in entries
+        if t["threshold"]["quad_acc"]
+    ]
+    out: list[Table | Block] = [
+        Table("From margins, whatever the threshold, % [95 % interval]", header, rows)
+    ]
+    if chosen:
+        columns = [f"{m}{what}" for m in ("QuadAcc", "BaAcc") for what in (" at 0", "", " gain")]
+        columns = ["threshold", *columns[:3], "threshold", *columns[3:]]
+        title = "A threshold chosen on other scenes, against 0, % [95 % interval]"
+        out.append(Table(title, ["system", *columns], chosen))
+    lines = [f"{label}: {verdict(t)}" for label, t in entries]
+    return [*out, Block("Blindness or a biased threshold?", lines + _left_out(entries))]
+
+
+def _with_ends(entry: Mapping, *, sign: str = "") -> str:
+    low, high = (format(entry[key], f"{sign}.2f") for key in ("low", "high"))
+    return f"{entry['value']:{sign}.2f} [{low}, {high}]"
+
+
+def _threshold(found: Mapping) -> list[str]:
+    low, *_, high = sorted(found["thresholds"])
+    cells = [_with_ends(found[key]) for key in ("at_zero", "held_out")]
+    return [f"{low:+.2f} to {high:+.2f}", *cells, _with_ends(found["difference"], sign="+")]
+
+
+def verdict(found: Mapping) -> str:
+    """Is a low QuadAcc blindness or a biased threshold? One line from "threshold_free"."""
+    threshold, ordered = found["threshold"]["quad_acc"], found["metrics"]["ordered"]["value"]
+    if threshold is None:
+        return "one scene, so there are no others to choose a threshold on."
+    zero, held, gain = (threshold[key] for key in ("at_zero", "held_out", "difference"))
+    missing = 100 - zero["value"]
+    if missing == 0:
+        said = "nothing is missing"
+    elif gain["low"] <= 0:
+        said = "blindness: no gain from another threshold is shown"
+    elif gain["value"] >= missing / 2:
+        said = "mostly a biased threshold"
+    else:
+        share = 100 * gain["value"] / missing
+        said = f"a biased threshold costs {share:.0f} % of what is missing, blindness the rest"
+    if found["n_scenes"] < breakdown.FEW_SCENES:
+        said += f"; but {found['n_scenes']} scenes are too few to tell"
+    return (
+        f"QuadAcc {zero['value']:.2f} at threshold 0, {held['value']:.2f} at one chosen on other "
+        f"scenes ({_with_ends(gain, sign='+')}), {ordered:.2f} if each quadruple had its own "
+        f"(by chance 25): {said}."
+    )
+
+
+def _left_out(entries: Sequence[tuple[str, Mapping]]) -> list[str]:
+    """What the margins don't cover or don't decide."""
+    texts = {
+        "n_without_margin": "complete quadruples lack a margin and are left out here",
+        "n_unparsed": "answers that are neither Yes nor No count by the sign of their margin here",
+        "n_disagree": "answers differ from the sign of their margin, which counts here",
+    }
+    return [
+        f"{label}: {t[key]} {text}."
+        for label, t in entries
+        for key, text in texts.items()
+        if t[key]
+    ]
 
 
 def _coverage(systems: Sequence[Mapping], near_ties: Mapping[str, int | None]) -> Table:

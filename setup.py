@@ -7,7 +7,7 @@ setup(
     version="0.1.0",
     description="Contrastive-consistency evaluation and decoding of video LLMs in JAX/Flax",
     license="Apache-2.0",
-    packages=find_packages(include=["cctv", "cctv.*"]),
+    packages=[*find_packages(include=["cctv", "cctv.*"]), "configs"],
     package_data={"cctv": ["reports/html/*"]},
     python_requires=">=3.11",
     install_requires=[

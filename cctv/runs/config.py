@@ -42,7 +42,7 @@ def check(config: ConfigDict, *, alphas: Sequence[float] = ()) -> None:
         raise UserError(f"the config is a {type(config).__name__}, not a ConfigDict")
     lacking = [key for key in KEYS if not _has(config, key)]
     if lacking:
-        raise UserError(f"the config lacks {lacking}; configs/qwen.py has all keys")
+        raise UserError(f"the config lacks {lacking}; configs/common.py has all keys")
     methods = tuple(config.methods)
     unknown = [m for m in methods if m not in METHODS]
     if unknown or not methods or len(set(methods)) < len(methods):

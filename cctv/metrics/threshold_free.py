@@ -231,7 +231,9 @@ def best_threshold(margins: np.ndarray, key: str) -> float:
     if not len(places):
         return 0.0
     places, index = np.unique(places, return_inverse=True)
-    score = np.concatenate([[0], np.cumsum(np.bincount(index, weights=change))])
+    change = np.bincount(index, weights=change)
+    places, change = places[change != 0], change[change != 0]
+    score = np.concatenate([[0], np.cumsum(change)])
     starts, ends = np.concatenate([[-np.inf], places]), np.concatenate([places, [np.inf]])
     best = score == score.max()
     starts, ends = starts[best], ends[best]

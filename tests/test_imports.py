@@ -27,6 +27,7 @@ ALLOWED = {
             "tokenizers",
             "transformers",
             "huggingface_hub",
+            "absl",
         },
     ),
     "decoding": ({"models.base", "models.decoder"}, {"numpy", "jax", "flax"}),

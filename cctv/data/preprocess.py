@@ -55,6 +55,9 @@ class VideoProcessor(Protocol):
     def grid(self, frames: np.ndarray) -> tuple[int, int, int]:
         """(G, h, w): how many patches resized frames uint8[F, H, W, 3] have."""
 
+    def tokens_per_group(self, grid: tuple[int, int, int]) -> int:
+        """Visual tokens of one temporal group, at most."""
+
 
 def show_kept(clip: Clip, kept: Sequence[int]) -> Clip:
     """The clip with slot j showing frame kept[j·n//F] at slot j's own time (TCD's "repeat")."""

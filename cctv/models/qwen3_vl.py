@@ -166,6 +166,17 @@ def positions(tokens: np.ndarray, visual: np.ndarray, rows: int, columns: int) -
 OPTIONS = ("system_prompt", "outer_vision_markers")
 
 
+def processor(config: Config, **video) -> QwenVideoProcessor:
+    """The processor that fits a model; `video` sets its other fields."""
+    v = config.vision
+    return QwenVideoProcessor(
+        patch_size=v.patch_size,
+        temporal_patch_size=v.temporal_patch_size,
+        merge_size=v.merge_size,
+        **video,
+    )
+
+
 def encoder(
     folder: Path,
     config: Config,
@@ -175,13 +186,7 @@ def encoder(
     system_prompt: str | None = None,
 ) -> Encoder:
     """The host side of a checkpoint folder. `video` overrides fields of `QwenVideoProcessor`."""
-    v = config.vision
-    processor = QwenVideoProcessor(
-        patch_size=v.patch_size,
-        temporal_patch_size=v.temporal_patch_size,
-        merge_size=v.merge_size,
-        **(video or {}),
-    )
+    v, frames = config.vision, processor(config, **(video or {}))
     tokenizer = tokenizers.load(folder)
     tokenizers.check(
         tokenizer,
@@ -191,14 +196,14 @@ def encoder(
     )
 
     def inputs(clip: Clip) -> Groups:
-        patches, (_, height, width) = processor.patchify(clip.frames)
+        patches, (_, height, width) = frames.patchify(clip.frames)
         return groups(patches, height, width, v)
 
     def ids(text: str, clip: Clip, counts: Sequence[int]) -> list[int]:
         return qwen_chat.prompt_ids(
             tokenizer,
             text,
-            time_stamps=processor.time_stamps(clip.times),
+            time_stamps=frames.time_stamps(clip.times),
             tokens_per_group=counts[0],
             outer_vision_markers=outer_vision_markers,
             system=system_prompt,
@@ -208,7 +213,7 @@ def encoder(
         return positions(tokens, visual, *(n // v.merge_size for n in clip.grid[1:]))
 
     return Encoder(
-        processor=processor,
+        processor=frames,
         tokenizer=tokenizer,
         # End of turn, and what generation_config.json adds to it.
         stop_ids=tuple(sorted({tokenizer.id(qwen_chat.END), *hf_config.stop_ids(folder)})),
@@ -216,7 +221,7 @@ def encoder(
         inputs=inputs,
         ids=ids,
         positions=place,
-        kept=lambda clip: np.ones((clip.grid[0], processor.tokens_per_group(clip.grid)), bool),
+        kept=lambda clip: np.ones((clip.grid[0], frames.tokens_per_group(clip.grid)), bool),
         options={"outer_vision_markers": outer_vision_markers, "system_prompt": system_prompt},
-        notes=processor_files.compare(folder, processor),
+        notes=processor_files.compare(folder, frames),
     )

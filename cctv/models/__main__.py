@@ -8,6 +8,7 @@ and what the port was tested on.
 """
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,13 +44,8 @@ def describe(family: str, variant: str) -> dict[str, Any]:
     }
 
 
-def main(argv: list[str]) -> None:
-    """Every variant of every family, one a line."""
-    cli.no_more(argv)
-    found = [describe(f, v) for f in models.MODELS for v in models.get(f).VARIANTS]
-    if JSON.value:
-        print(json.dumps(found, indent=1))
-        return
+def table(found: Sequence[Mapping[str, Any]]) -> str:
+    """The descriptions as aligned columns."""
     lines = [HEADER]
     for d in found:
         lines.append(
@@ -64,11 +60,19 @@ def main(argv: list[str]) -> None:
             )
         )
     widths = [max(len(line[i]) for line in lines) for i in range(len(HEADER) - 1)]
+    aligned = []
     for line in lines:
-        left, right = line[:2], line[2:-1]
-        cells = [c.ljust(w) for c, w in zip(left, widths)]
-        cells += [c.rjust(w) for c, w in zip(right, widths[2:])]
-        print("  ".join([*cells, line[-1]]))
+        left = [cell.ljust(w) for cell, w in zip(line[:2], widths)]
+        right = [cell.rjust(w) for cell, w in zip(line[2:-1], widths[2:])]
+        aligned.append("  ".join([*left, *right, line[-1]]))
+    return "\n".join(aligned)
+
+
+def main(argv: list[str]) -> None:
+    """Every variant of every family, one a line."""
+    cli.no_more(argv)
+    found = [describe(f, v) for f in models.MODELS for v in models.get(f).VARIANTS]
+    print(json.dumps(found, indent=1) if JSON.value else table(found))
 
 
 if __name__ == "__main__":

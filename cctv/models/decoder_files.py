@@ -35,8 +35,12 @@ def config(
         kinds,
         where=where,
         fixed={"hidden_act": ("silu",), "attention_bias": (qkv_bias,)},
-        known=("rope_parameters", "rope_scaling", "rope_theta", "tie_word_embeddings", "head_dim"),
-    )
+        # max_window_layers counts only with use_sliding_window, which is refused.
+        known=("rope_parameters", "rope_scaling", "rope_theta", "tie_word_embeddings", "head_dim",
+               "max_window_layers", "layer_types"),
+    )  # fmt: skip
+    if hf.get("layer_types") not in (None, ["full_attention"] * values["num_hidden_layers"]):
+        raise UserError(f"{where}: layer_types must be full_attention in each layer")
     # transformers 5 writes rope_parameters; 4.57 wrote rope_scaling and rope_theta beside it.
     scaling, parameters = (
         hf_config.optional(hf, name, OBJECT, where=where) or {}

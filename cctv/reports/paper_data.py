@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from cctv.reports.paper_figures import WIDTH, bar_style, printable, short, style
 from cctv.reports.paper_tables import Row, Table
@@ -20,8 +21,11 @@ WORDS = 25
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 # Words of grammar, which the vocabulary panel leaves out.
 _GRAMMAR = frozenset(
-    "a an the of in on at to by with from for into did do does was were is are be been being have "
-    "has had it its they them and or not that this there as".split()
+    re.findall(
+        r"\w+",
+        "a an the of in on at to by with from for into did do does was were is are be been being "
+        "have has had it its they them and or not that this there as",
+    )
 )
 _STACK = (("#0072B2", ""), ("#F0E442", "////"), ("#009E73", "...."), ("#CC79A7", "xxxx"),
           ("#56B4E9", "----"), ("#D55E00", "++++"), ("#BBBBBB", ""))  # fmt: skip
@@ -121,6 +125,7 @@ def _stacked(axis: Axes, names: Sequence[tuple[str, int]], parts: Mapping[str, C
     axis.set_yticks(range(len(labels)), labels)
     axis.set_ylim(len(labels) - 0.4, -0.6)
     axis.set_xlim(0, 1.08 * left.max())
+    axis.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     axis.spines[["top", "right"]].set_visible(False)
 
 
@@ -199,6 +204,7 @@ def _vocabulary(axis: Axes, common: Sequence[str], counts: Mapping[str, Counter]
     axis.set_yticks(range(len(common)), [short(w, 24) for w in common])
     axis.set_ylim(len(common) - 0.4, -0.6)
     axis.set_xlabel("times in the questions")
+    axis.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     size = len(counts["positive"] | counts["negative"])
     axis.set_title(
         f"The {len(common)} commonest of {size} words, words of grammar left out", loc="left"

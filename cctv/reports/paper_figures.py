@@ -4,6 +4,8 @@ Bars, points and radars are plug-in values with their 95 % interval over scenes.
 of Okabe and Ito; hatches and markers tell them apart in grey prints.
 """
 
+import functools
+import itertools
 from collections.abc import Mapping, Sequence
 
 import matplotlib
@@ -62,9 +64,11 @@ def short(text: str, longest: int = _LONGEST) -> str:
 
 def printable(text: str) -> str:
     """`text` with � for every letter that the figures' font lacks."""
-    return "".join(c if ord(c) in _charmap() or c == "\n" else "�" for c in text)
+    known = _charmap()
+    return "".join(c if ord(c) in known or c == "\n" else "�" for c in text)
 
 
+@functools.cache
 def _charmap() -> Mapping[int, int]:
     path = font_manager.findfont("DejaVu Sans")
     return font_manager.get_font(path).get_charmap()
@@ -79,7 +83,7 @@ def pages(models: Sequence[Model], kind: str) -> list[Sequence[Model]]:
     """The models of each page of a figure, as even as can be."""
     count = -(-len(models) // MODELS_A_PAGE[kind])
     ends = [round(i * len(models) / count) for i in range(count + 1)] if count else []
-    return [models[a:b] for a, b in zip(ends, ends[1:])]
+    return [models[a:b] for a, b in itertools.pairwise(ends)]
 
 
 def bar_style(colour: str, hatch: str) -> dict:
@@ -218,11 +222,11 @@ def _broken(category: str) -> str:
 
 
 def _line(i: int) -> dict:
-    """Colour, marker and dashes of model i: no two of the first 14 share colour or marker both."""
+    """Colour, marker and dashes of model i: the first 14 have markers of their own."""
     return {
         "color": _LINES[i % len(_LINES)],
         "marker": _MARKERS[i % len(_MARKERS)],
-        "linestyle": _DASHES[i // len(_LINES) % len(_DASHES)],
+        "linestyle": _DASHES[i % len(_DASHES)],
         "linewidth": 1.0,
         "markersize": 4.5,
         "markerfacecolor": "white" if i // len(_LINES) % 2 else _LINES[i % len(_LINES)],

@@ -4,6 +4,7 @@ Frames of both videos, the questions, and the four answers of every system to ea
 wrong are told apart by a mark, a hatch and a colour.
 """
 
+import itertools
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -19,6 +20,8 @@ from cctv.reports.paper_figures import printable, short, style
 GOLD = (1, 0, 0, 0)  # labels of CELLS
 _WIDTH = 11.0  # inches
 _NAMES = 2.3  # of the systems' names
+_SHARE = 0.93  # of the width, for frames
+_TITLE, _TALLEST = 0.3, 2.8  # inches of a frame's title and of a frame
 _LINE = 0.155  # inches of a line of questions
 _ROW = 0.23  # inches of a system's row
 _HEAD = 0.5  # above the rows
@@ -64,7 +67,7 @@ def sheet(
     lines = [line for i, pair in enumerate(pairs, 1) for line in _question(i, pair)]
     wide = max(_FEWEST, -(-len(pairs) // -(-len(pairs) // _MOST)))  # pairs side by side
     blocks = [range(i, min(i + wide, len(pairs))) for i in range(0, len(pairs), wide)]
-    frames = [1.9 if v.frames else 0.3 for v in videos]
+    frames = [_strip_height(v) for v in videos]
     grids = [_HEAD + _ROW * (len(answers) + 0.6)] * len(blocks)
     with style():
         heights = [*frames, _LINE * (len(lines) + 0.5), *grids]
@@ -75,7 +78,7 @@ def sheet(
         facts = " · ".join(short(scene[k], 60) for k in ("anomaly_type", "view", "source"))
         figure.text(0.5, 1 - 0.36 / total, facts, ha="center", va="top", fontsize=8)
         edges = total - top - np.cumsum([0, *heights])
-        places = [(low / total, (high - low) / total) for high, low in zip(edges, edges[1:])]
+        places = [(low / total, (high - low) / total) for high, low in itertools.pairwise(edges)]
         for video, place in zip(videos, places):
             _frames(figure, video, *place)
         _questions(figure, lines, *places[len(videos)])
@@ -103,22 +106,32 @@ def _question(number: int, pair: Mapping) -> list[str]:
         start = f"{head if side == 'positive' else '':<26}{sign}  "
         text = printable(" ".join(pair[side].split()))
         out += textwrap.wrap(
-            text, 122, initial_indent=start, subsequent_indent=" " * 30, max_lines=3,
+            text, 165, initial_indent=start, subsequent_indent=" " * 30, max_lines=3,
             placeholder=" …", break_long_words=True,
         )  # fmt: skip
     return [*out, ""]
+
+
+def _strip_height(video: Video) -> float:
+    """Inches of a video's row: its frames as wide as there is room, a title above."""
+    if not video.frames:
+        return 0.3
+    height, width = video.frames[0].image.shape[:2]
+    return _TITLE + min(_SHARE * _WIDTH / len(video.frames) * height / width, _TALLEST)
 
 
 def _frames(figure: Figure, video: Video, bottom: float, height: float) -> None:
     figure.text(0.01, bottom + height / 2, printable(video.title), va="center", fontsize=9,
                 fontweight="bold")  # fmt: skip
     if not video.frames:
-        figure.text(0.11, bottom + height / 2, printable(textwrap.shorten(f"no frames: {video.note}", 150)),
-                    va="center", fontsize=8, fontstyle="italic")  # fmt: skip
+        note = printable(textwrap.shorten(f"no frames: {video.note}", 150))
+        figure.text(1 - _SHARE, bottom + height / 2, note, va="center", fontsize=8,
+                    fontstyle="italic")  # fmt: skip
         return
-    width = 0.88 / len(video.frames)
+    width = (_SHARE - 0.01) / len(video.frames)
+    title = _TITLE / figure.get_figheight()
     for i, frame in enumerate(video.frames):
-        box = (0.11 + i * width, bottom + 0.02 * height, 0.97 * width, 0.84 * height)
+        box = (1 - _SHARE + i * width, bottom, 0.97 * width, height - title)
         axis = figure.add_axes(box)
         axis.imshow(frame.image)
         axis.set_xticks([])

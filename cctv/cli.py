@@ -1,5 +1,6 @@
 """How every command ends: help on --help, one line on wrong use or input, never a trace."""
 
+import io
 import sys
 from collections.abc import Callable, Sequence
 
@@ -19,6 +20,9 @@ def run(
     wrong use or input, 130 after Ctrl-C. Everything a user can cause is one line on stderr.
     """
     logging.use_absl_handler()
+    for stream in (sys.stdout, sys.stderr):  # a terminal that lacks α shows "?" instead
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     argv = sys.argv if argv is None else argv
     try:
         if any(a in ("--help", "-help", "-h") for a in argv[1:]):

@@ -161,3 +161,19 @@ def test_rows_of_runs_that_differ_are_not_mixed(folder):
     assert 'model.dtype is "float32"' in line
     assert "b/manifest.json" in line
     assert score(folder, "--replicates=10", predictions=folder / "a").returncode == 0
+
+
+def test_a_terminal_without_greek_shows_the_table_all_the_same(folder):
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    write(folder / "rows.jsonl", [r | {"method": "c_tcd", "alpha": 0.5} for r in rows])
+    command = [sys.executable, "-m", "cctv.score", f"--annotations={folder}"]
+    env = os.environ | {"JAX_PLATFORMS": "cpu", "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(
+        [*command, f"--predictions={folder / 'rows.jsonl'}"],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="latin-1",
+        env=env,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "?=0.5" in done.stdout

@@ -83,8 +83,8 @@ def check(row: Mapping) -> Row:
         _one_of(row, name, SIDES)
     row = {"model": "unknown", "run": "", "method": "base", "alpha": 0.0} | row
     for name in ("model", "run"):
-        if not isinstance(row[name], str):
-            raise UserError(f"{name} must be a text, got {row[name]!r}")
+        if not isinstance(row[name], str) or not row[name].isprintable():
+            raise UserError(f"{name} must be a printable text, got {row[name]!r}")
     _one_of(row, "method", METHODS)
     for name in ("alpha", "margin", "margin_contrast", "alpha_exact_to"):
         _number(row, name)

@@ -5,7 +5,9 @@ missing and wrong-shaped tensor before a byte of weights is read. Rules work in 
 a model of ours can be written as a folder that transformers opens.
 """
 
+import dataclasses
 import hashlib
+import itertools
 import json
 import math
 import re
@@ -30,11 +32,14 @@ DTYPES = ("F64", "F32", "F16", "BF16")
 class ConversionError(UserError):
     """A checkpoint that does not fit the model. `problems` has one entry a tensor."""
 
-    def __init__(self, path: Path, problems: Sequence[str]):
+    def __init__(self, path: Path, problems: Sequence[str], *, layout: str | None = None):
         self.problems = tuple(problems)
         shown = "; ".join(self.problems[:6])
         more = f"; and {len(problems) - 6} more" if len(problems) > 6 else ""
-        super().__init__(f"{path}: {len(problems)} tensors do not fit the model: {shown}{more}")
+        inside = f" in the {layout} layout" if layout else ""
+        super().__init__(
+            f"{path}: {len(problems)} tensors do not fit the model{inside}: {shown}{more}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,30 +48,57 @@ class Rule:
 
     `kind` is "keep" (same array), "transpose" (torch Linear: [out, in] in the file) or "conv" (a
     patch convolution [out, *kernel] that is a Linear over flattened patches; `kernel` its shape).
+    `lead` is the number of axes of size 1 that the file has in front. `part` (first, end, whole):
+    ours is entries first … end-1 of the file's first axis, which has `whole` (fused q, k and v);
+    the rules of such a key cover all of it, each entry once.
     """
 
     key: str
     path: str
     kind: str = "keep"
     kernel: tuple[int, ...] = ()
+    lead: int = 0
+    part: tuple[int, int, int] | None = None
 
     def file_shape(self, ours: tuple[int, ...]) -> tuple[int, ...]:
         """The shape in the file of an array that has shape `ours` here (one layer)."""
-        if self.kind == "keep":
-            return ours
-        return (ours[1], *self.kernel) if self.kind == "conv" else ours[::-1]
+        shape = self._part_shape(ours)
+        if self.part is None:
+            return shape
+        first, end, whole = self.part
+        if shape[0] != end - first:
+            raise AssertionError(f"{self.path} has {shape[0]} entries, {self.part} of {self.key}")
+        return (whole, *shape[1:])
+
+    def _part_shape(self, ours: tuple[int, ...]) -> tuple[int, ...]:
+        if self.kind == "conv":
+            return (ours[1], *self.kernel)
+        return (1,) * self.lead + (ours if self.kind == "keep" else ours[::-1])
 
     def to_ours(self, array: np.ndarray) -> np.ndarray:
+        """Ours of the file's array (of its part)."""
+        array = array.reshape(array.shape[self.lead :])
         return array if self.kind == "keep" else array.reshape(array.shape[0], -1).T
 
     def to_file(self, array: np.ndarray) -> np.ndarray:
-        return array if self.kind == "keep" else array.T.reshape(self.file_shape(array.shape))
+        """The file's array (its part) of ours."""
+        shape = self._part_shape(array.shape)
+        return (array if self.kind == "keep" else array.T).reshape(shape)
 
 
 def linear(key: str, path: str, *, bias: bool) -> list[Rule]:
     """The rules of a torch Linear."""
     rules = [Rule(key=f"{key}.weight", path=f"{path}.kernel", kind="transpose")]
     return [*rules, Rule(key=f"{key}.bias", path=f"{path}.bias")] if bias else rules
+
+
+def fused_linear(key: str, paths: Sequence[str], sizes: Sequence[int], *, bias: bool) -> list[Rule]:
+    """The rules of one torch Linear that is several of ours, of these output sizes, in order."""
+    rules, ends = [], list(itertools.accumulate(sizes))
+    for path, size, end in zip(paths, sizes, ends):
+        part = (end - size, end, ends[-1])
+        rules += [dataclasses.replace(r, part=part) for r in linear(key, path, bias=bias)]
+    return rules
 
 
 def norm(key: str, path: str, *, bias: bool) -> list[Rule]:
@@ -156,29 +188,28 @@ def load(
     *,
     dtype: jnp.dtype,
     tied: tuple[str, str] | None = None,
+    layout: str | None = None,
     place: Callable[[str, np.ndarray], jax.Array] = lambda _, array: jnp.asarray(array),
 ) -> nnx.Module:
     """Fills `model` (an `nnx.eval_shape` result) from a folder; every tensor must fit.
 
-    `tied` = (extra key, key it must equal): some files repeat a tied output head. Weights are read
-    tensor by tensor and `place`d on the device by path: at most one stacked parameter is on the
-    host beside the result.
+    `tied` = (extra key, key it must equal): some files repeat a tied output head. `layout` names
+    the folder's kind in errors, where a family has several. Weights are read tensor by tensor and
+    `place`d on the device by path: at most one stacked parameter is on the host beside the result.
     """
     found, problems = _read_headers(weight_files(folder))
     ours = leaves(model)
+    _check_rules(rules, ours)
     wanted = {}
     for rule in rules:
         shape = tuple(ours[rule.path].shape)
         for key, layer in _expand(rule, shape):
-            wanted[key] = rule
-            expected = rule.file_shape(shape if layer is None else shape[1:])
-            if key not in found:
-                problems.append(f"{key} is missing")
-            elif found[key][1] != expected:
-                problems.append(f"{key} is {found[key][1]}, expected {expected}")
-    unruled = set(ours) - {rule.path for rule in rules}
-    if unruled:
-        raise AssertionError(f"parameters without a rule: {sorted(unruled)}")
+            wanted[key] = rule.file_shape(shape if layer is None else shape[1:])
+    for key, expected in wanted.items():
+        if key not in found:
+            problems.append(f"{key} is missing")
+        elif found[key][1] != expected:
+            problems.append(f"{key} is {found[key][1]}, expected {expected}")
     extra = set(found) - set(wanted)
     if tied and tied[0] in extra and tied[1] in found:
         extra.remove(tied[0])
@@ -187,29 +218,52 @@ def load(
             problems.append(f"{tied[0]} differs from {tied[1]}, but the config says they are tied")
     problems += [f"{key} is unknown" for key in sorted(extra, key=_natural)]
     if problems:
-        raise ConversionError(folder, problems)
+        raise ConversionError(folder, problems, layout=layout)
 
     def fill(path, leaf):
         rule = next(r for r in rules if r.path == path_name(path))
         keys = _expand(rule, leaf.shape)
         array = np.empty(leaf.shape, dtype)
         for key, layer in keys:
-            value = rule.to_ours(found[key][0].get_tensor(key))
-            array[... if layer is None else layer] = value
+            array[... if layer is None else layer] = rule.to_ours(_read(found[key][0], key, rule))
         return place(rule.path, array)
 
     return jax.tree_util.tree_map_with_path(fill, model)
 
 
+def _read(handle, key: str, rule: Rule) -> np.ndarray:
+    """What a rule takes of a tensor; no more of the file is read."""
+    if rule.part is None:
+        return handle.get_tensor(key)
+    first, end, _ = rule.part
+    return handle.get_slice(key)[first:end]
+
+
+def _check_rules(rules: Sequence[Rule], ours: dict[str, jax.Array]) -> None:
+    """AssertionError unless every parameter has one rule, and every key is covered once."""
+    paths, parts = [rule.path for rule in rules], {}
+    wrong = set(paths) ^ set(ours) | {p for p in paths if paths.count(p) > 1}
+    if wrong:
+        raise AssertionError(f"parameters without a rule, or with several: {sorted(wrong)}")
+    for rule in rules:
+        parts.setdefault(rule.key, []).append(rule.part or (0, 1, 1))
+    for key, spans in parts.items():
+        spans = sorted(spans)
+        first, end, whole = zip(*spans)
+        if first != (0, *end[:-1]) or set(whole) != {end[-1]}:
+            raise AssertionError(f"the parts {spans} do not make {key} whole")
+
+
 def save(folder: Path, model: nnx.Module, rules: Sequence[Rule]) -> None:
     """Writes the weights of `model` as one safetensors file in the family's published layout."""
-    ours = leaves(model)
-    tensors = {}
-    for rule in rules:
+    ours, parts = leaves(model), {}
+    _check_rules(rules, ours)
+    for rule in sorted(rules, key=lambda r: r.part or (0,)):
         array = np.asarray(ours[rule.path])
         for key, layer in _expand(rule, array.shape):
             value = rule.to_file(array if layer is None else array[layer])
-            tensors[key] = np.ascontiguousarray(value)
+            parts.setdefault(key, []).append(value)
+    tensors = {key: np.ascontiguousarray(np.concatenate(p)) for key, p in parts.items()}
     save_file(tensors, folder / SINGLE, metadata={"format": "pt"})
 
 

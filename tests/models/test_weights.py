@@ -11,6 +11,8 @@ from safetensors.numpy import load_file, save_file
 
 from cctv.data.errors import UserError
 from cctv.models import qwen3_vl, tokenizers, weights
+from cctv.models.layers import Linear, stack
+from cctv.models.weights import Rule
 
 
 @pytest.fixture(scope="module")
@@ -149,3 +151,99 @@ def test_the_tokenizer_files_have_a_digest(tmp_path):
     assert weights.digest_of(tokenizers.files(tmp_path)) != older
     (tmp_path / "tokenizer.json").write_text("{}")
     assert tokenizers.files(tmp_path) == [tmp_path / "tokenizer.json"]  # all that is read then
+
+
+# Fused tensors and axes of size 1
+
+
+class Fused(nnx.Module):
+    """Two layers of three Linears that a file holds as one, and a vector with axes in front."""
+
+    def __init__(self, *, rngs):
+        self.row = nnx.Param(jnp.arange(3.0))
+
+        def layers(size):
+            return stack(lambda r: Linear(3, size, rngs=r), 2, rngs=rngs)
+
+        self.q, self.k, self.v = map(layers, SIZES.values())
+
+
+SIZES = {"q": 4, "k": 2, "v": 2}
+FUSED = [
+    *weights.fused_linear("layers.{}.qkv", list(SIZES), list(SIZES.values()), bias=True),
+    Rule(key="row", path="row", lead=2),
+]
+
+
+@pytest.fixture
+def fused(tmp_path):
+    """A file with fused tensors, its tensors and the empty model to load it into."""
+    rng = np.random.default_rng(0)
+    tensors = {"row": rng.standard_normal((1, 1, 3)).astype(np.float32)}
+    for i in range(2):
+        tensors[f"layers.{i}.qkv.weight"] = rng.standard_normal((8, 3)).astype(np.float32)
+        tensors[f"layers.{i}.qkv.bias"] = rng.standard_normal(8).astype(np.float32)
+    save_file(tensors, tmp_path / weights.SINGLE)
+    return tmp_path, tensors, nnx.eval_shape(lambda: Fused(rngs=nnx.Rngs(0)))
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_parts_of_a_fused_tensor(fused, dtype):
+    folder, tensors, empty = fused
+    save_file({k: v.astype(dtype) for k, v in tensors.items()}, folder / weights.SINGLE)
+    model = weights.load(folder, empty, FUSED, dtype=dtype)
+    ours, first = weights.leaves(model), 0
+    for name, size in SIZES.items():
+        for i in range(2):
+            for kind, leaf in (("weight", "kernel"), ("bias", "bias")):
+                theirs = tensors[f"layers.{i}.qkv.{kind}"][first : first + size].astype(dtype)
+                np.testing.assert_array_equal(np.asarray(ours[f"{name}.{leaf}"][i]), theirs.T)
+        first += size
+    np.testing.assert_array_equal(np.asarray(ours["row"]), tensors["row"][0, 0].astype(dtype))
+
+
+def test_fused_tensors_are_written_as_they_were_read(fused, tmp_path):
+    folder, tensors, empty = fused
+    model = weights.load(folder, empty, FUSED, dtype=jnp.float32)
+    (tmp_path / "out").mkdir()
+    weights.save(tmp_path / "out", model, FUSED[::-1])  # the order of rules does not matter
+    written = load_file(tmp_path / "out" / weights.SINGLE)
+    assert written.keys() == tensors.keys()
+    for key, value in tensors.items():
+        np.testing.assert_array_equal(written[key], value)
+
+
+def test_a_wrong_fused_tensor_is_one_problem(fused):
+    folder, tensors, empty = fused
+    tensors["layers.1.qkv.weight"] = np.zeros((6, 3), np.float32)
+    tensors["row"] = tensors["row"][0]
+    del tensors["layers.0.qkv.bias"]
+    save_file(tensors, folder / weights.SINGLE)
+    with pytest.raises(weights.ConversionError, match="in the other layout") as error:
+        weights.load(folder, empty, FUSED, dtype=jnp.float32, layout="other")
+    assert sorted(error.value.problems) == [
+        "layers.0.qkv.bias is missing",
+        "layers.1.qkv.weight is (6, 3), expected (8, 3)",
+        "row is (1, 3), expected (1, 1, 3)",
+    ]
+
+
+def with_part(part):
+    return [Rule(key="row", path="row", part=part), *FUSED[:-1]]
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        (FUSED[1:], "without a rule"),
+        ([*FUSED, FUSED[0]], "with several"),
+        (with_part((0, 3, 4)), "do not make row whole"),
+        (with_part((1, 4, 4)), "do not make row whole"),
+        (with_part((0, 2, 2)), "row has 3 entries"),
+        ([*FUSED[:-1], Rule(key="layers.{}.qkv.weight", path="row")], "do not make layers"),
+    ],
+)
+def test_rules_that_do_not_cover_a_key_once(fused, rules, words):
+    folder, _, empty = fused
+    with pytest.raises(AssertionError, match=words):
+        weights.load(folder, empty, rules, dtype=jnp.float32)

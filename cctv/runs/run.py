@@ -192,6 +192,7 @@ def _load_model(plan: Plan, mesh: Mesh | None, clock: Clock) -> nnx.Module:
             plan.family.rules(plan.model_config),
             dtype=jnp.dtype(plan.config.model.dtype),
             tied=plan.family.TIED,
+            layout=getattr(plan.model_config, "layout", None),  # of a family with several
             **place,
         )
 

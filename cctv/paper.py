@@ -3,11 +3,11 @@
     python -m cctv.paper --predictions=RUN|FILE|GLOB [--predictions=...] --out=DIR
         [--annotations=SCENES.jsonl|DIR] [--groups=GROUPS.json] [--alpha=1.0] [--scenes=ID,ID]
 
-Writes to DIR/tables (Markdown, LaTeX, CSV): 1 main results, 2 sensitivity, failure modes, 3 decoding
-methods, data statistics. To DIR/figures (PNG, PDF): 3 and 7 the data, 5 failure modes, 6 and 12-14
-radars by category, 11 decoding methods, 15 metrics against α, 16-18 a sheet a scene, with frames if
-the videos are there. DIR/README.md lists what was made and what could not be; DIR/metrics.json has
-every number.
+Writes to DIR/tables (Markdown, LaTeX, CSV): 1 main results, 2 sensitivity, failure modes,
+3 decoding methods, data statistics. To DIR/figures (PNG, PDF): 3 and 7 the data, 5 failure modes,
+6 and 12-14 radars by category, 11 decoding methods, 15 metrics against α, 16-18 a sheet a scene,
+with frames if the videos are there. DIR/README.md lists what was made and what could not be;
+DIR/metrics.json has every number.
 
 GROUPS.json orders and names the models: {"small": ["model", ...], "commercial": {"model": "its name
 in the paper"}}; tables make the best of a group bold. Without it all models are one group.

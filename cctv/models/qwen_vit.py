@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from cctv.data.preprocess import patch_coords
 from cctv.models.layers import (
     Embed,
     LayerNorm,
@@ -77,10 +78,7 @@ def layout(height: int, width: int, config: VisionConfig):
     Patches come block by block of merge_size², row-major inside a block. The square table of
     learned positions is resampled bilinearly with aligned corners.
     """
-    m = config.merge_size
-    grid = np.stack(np.mgrid[:height, :width], axis=-1)  # [h, w, 2]
-    blocks = grid.reshape(height // m, m, width // m, m, 2).swapaxes(1, 2)
-    coords = blocks.reshape(-1, 2).astype(np.int32)  # [P, 2]
+    coords = patch_coords(height, width, merge=config.merge_size)  # [P, 2]
     last = config.table_side - 1
     at = (
         coords.astype(np.float32) * last / np.maximum([height - 1, width - 1], 1).astype(np.float32)

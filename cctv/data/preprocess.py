@@ -171,13 +171,6 @@ def patch_coords(rows: int, columns: int, *, merge: int = 1) -> np.ndarray:
     return blocks.reshape(-1, 2).astype(np.int32)
 
 
-def patch_coords(height: int, width: int, *, merge: int = 1) -> np.ndarray:
-    """int32[h*w, 2], the (row, column) of each patch of a grid, in the order of `patchify`."""
-    grid = np.stack(np.mgrid[:height, :width], axis=-1)  # [h, w, 2]
-    blocks = grid.reshape(height // merge, merge, width // merge, merge, 2).swapaxes(1, 2)
-    return blocks.reshape(-1, 2).astype(np.int32)
-
-
 def group_times(times: np.ndarray, size: int) -> np.ndarray:
     """float[F] seconds of the sampled frames -> float64[G], the middle of each group of `size`.
 

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from cctv.reports import figures, tables
+from cctv.reports.paper_figures import short
 
 MOST_SYSTEMS, MOST_GROUPS = 8, 12  # in a figure; tables and metrics.json have all
 _LINES = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A8A8A")
@@ -84,15 +85,9 @@ def _lines(systems: Sequence[Mapping], labels: Sequence[str]) -> list[_Line]:
     for i, (method, label) in enumerate(zip(methods[:MOST_SYSTEMS], labels)):
         colour = figures.COLOURS.get(method, _LINES[0]) if own else _LINES[i]
         out.append(
-            _Line(_short(label, 2 * _LONGEST), colour, _MARKERS[i], _DASHES[i % len(_DASHES)])
+            _Line(short(label, 2 * _LONGEST), colour, _MARKERS[i], _DASHES[i % len(_DASHES)])
         )
     return out
-
-
-def _short(text: str, longest: int = _LONGEST) -> str:
-    """A name in one line that fits and that any font can show."""
-    text = "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
-    return text if len(text) <= longest else f"{text[: longest - 9]}…{text[-8:]}"
 
 
 def margins_figure(systems: Sequence[Mapping], lines: Sequence[_Line]) -> Figure | None:
@@ -228,7 +223,7 @@ def _breakdown(axis: Axes, systems: Sequence[Mapping], lines: Sequence[_Line], f
                 markerfacecolor="white" if small else line.colour, zorder=3,
             )  # fmt: skip
     counts = [g["n_pairs"] + g["n_incomplete"] for g in groups]
-    names = [_short(g["group"]) for g in groups]
+    names = [short(g["group"], _LONGEST) for g in groups]
     if factor != "margin":  # whose groups are not the same pairs in every system
         names = [f"{name} ({n})" for name, n in zip(names, counts)]
     axis.set_yticks(range(len(groups)), names)

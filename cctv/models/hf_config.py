@@ -50,16 +50,18 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def read(folder: Path, *, model_type: str) -> dict[str, Any]:
-    """config.json of a checkpoint folder, checked to be of this family."""
+def read(folder: Path, *, model_type: str | tuple[str, ...]) -> dict[str, Any]:
+    """config.json of a checkpoint folder, checked to be of this family (one of its layouts)."""
     path = folder / "config.json"
     try:
         config = read_json(path)
     except FileNotFoundError:
         raise UserError(f"{folder}: no config.json; is this a checkpoint folder?") from None
     found = config.get("model_type")
-    if found != model_type:
-        raise UserError(f"{path}: model_type is {found!r:.80}, this family is {model_type!r}")
+    known = (model_type,) if isinstance(model_type, str) else model_type
+    if found not in known:
+        named = " or ".join(map(repr, known))
+        raise UserError(f"{path}: model_type is {found!r:.80}, this family is {named}")
     return config
 
 

@@ -46,8 +46,10 @@ class ConversionError(UserError):
 class Rule:
     """One tensor of the file, or one a layer where `key` has a `{}`, and where it goes in ours.
 
-    `kind` is "keep" (same array), "transpose" (torch Linear: [out, in] in the file) or "conv" (a
-    patch convolution [out, *kernel] that is a Linear over flattened patches; `kernel` its shape).
+    `kind` is "keep" (same array), "transpose" (torch Linear: [out, in] in the file), "conv" (a
+    patch convolution [out, *kernel] that is a Linear over flattened patches; `kernel` its shape) or
+    "halves" (ours is [..., 2, M], the file has the two side by side, [..., 2·M]). With
+    `either_order` the file's last two axes may also be exchanged; its shape tells.
     `lead` is the number of axes of size 1 that the file has in front. `part` (first, end, whole):
     ours is entries first … end-1 of the file's first axis, which has `whole` (fused q, k and v);
     the rules of such a key cover all of it, each entry once.
@@ -59,6 +61,7 @@ class Rule:
     kernel: tuple[int, ...] = ()
     lead: int = 0
     part: tuple[int, int, int] | None = None
+    either_order: bool = False
 
     def file_shape(self, ours: tuple[int, ...]) -> tuple[int, ...]:
         """The shape in the file of an array that has shape `ours` here (one layer)."""
@@ -73,17 +76,21 @@ class Rule:
     def _part_shape(self, ours: tuple[int, ...]) -> tuple[int, ...]:
         if self.kind == "conv":
             return (ours[1], *self.kernel)
+        if self.kind == "halves":
+            return (*ours[:-2], 2 * ours[-1])
         return (1,) * self.lead + (ours if self.kind == "keep" else ours[::-1])
 
     def to_ours(self, array: np.ndarray) -> np.ndarray:
         """Ours of the file's array (of its part)."""
         array = array.reshape(array.shape[self.lead :])
+        if self.kind == "halves":
+            return array.reshape(*array.shape[:-1], 2, -1)
         return array if self.kind == "keep" else array.reshape(array.shape[0], -1).T
 
     def to_file(self, array: np.ndarray) -> np.ndarray:
         """The file's array (its part) of ours."""
         shape = self._part_shape(array.shape)
-        return (array if self.kind == "keep" else array.T).reshape(shape)
+        return (array if self.kind in ("keep", "halves") else array.T).reshape(shape)
 
 
 def linear(key: str, path: str, *, bias: bool) -> list[Rule]:
@@ -187,15 +194,16 @@ def load(
     rules: Sequence[Rule],
     *,
     dtype: jnp.dtype,
-    tied: tuple[str, str] | None = None,
+    tied: tuple[str, ...] | None = None,
     layout: str | None = None,
     place: Callable[[str, np.ndarray], jax.Array] = lambda _, array: jnp.asarray(array),
 ) -> nnx.Module:
     """Fills `model` (an `nnx.eval_shape` result) from a folder; every tensor must fit.
 
-    `tied` = (extra key, key it must equal): some files repeat a tied output head. `layout` names
-    the folder's kind in errors, where a family has several. Weights are read tensor by tensor and
-    `place`d on the device by path: at most one stacked parameter is on the host beside the result.
+    `tied` = (extra key, key it must equal in each layout): some files repeat a tied output head.
+    `layout` names the folder's kind in errors, where a family has several. Weights are read tensor
+    by tensor and `place`d on the device by path: at most one stacked parameter is on the host
+    beside the result.
     """
     found, problems = _read_headers(weight_files(folder))
     ours = leaves(model)
@@ -204,18 +212,20 @@ def load(
     for rule in rules:
         shape = tuple(ours[rule.path].shape)
         for key, layer in _expand(rule, shape):
-            wanted[key] = rule.file_shape(shape if layer is None else shape[1:])
+            expected = rule.file_shape(shape if layer is None else shape[1:])
+            wanted[key] = (expected, _exchanged(expected) if rule.either_order else expected)
     for key, expected in wanted.items():
         if key not in found:
             problems.append(f"{key} is missing")
-        elif found[key][1] != expected:
-            problems.append(f"{key} is {found[key][1]}, expected {expected}")
+        elif found[key][1] not in expected:
+            problems.append(f"{key} is {found[key][1]}, expected {expected[0]}")
     extra = set(found) - set(wanted)
-    if tied and tied[0] in extra and tied[1] in found:
-        extra.remove(tied[0])
-        a, b = (found[key][0].get_tensor(key) for key in tied)
+    head, *embeds = tied or (None,)
+    for embed in [key for key in embeds if head in extra and key in found]:
+        extra.discard(head)
+        a, b = (found[key][0].get_tensor(key) for key in (head, embed))
         if not np.array_equal(a, b):
-            problems.append(f"{tied[0]} differs from {tied[1]}, but the config says they are tied")
+            problems.append(f"{head} differs from {embed}, but the config says they are tied")
     problems += [f"{key} is unknown" for key in sorted(extra, key=_natural)]
     if problems:
         raise ConversionError(folder, problems, layout=layout)
@@ -225,10 +235,17 @@ def load(
         keys = _expand(rule, leaf.shape)
         array = np.empty(leaf.shape, dtype)
         for key, layer in keys:
-            array[... if layer is None else layer] = rule.to_ours(_read(found[key][0], key, rule))
+            value = _read(found[key][0], key, rule)
+            if rule.either_order and value.shape != wanted[key][0]:
+                value = value.swapaxes(-1, -2)
+            array[... if layer is None else layer] = rule.to_ours(value)
         return place(rule.path, array)
 
     return jax.tree_util.tree_map_with_path(fill, model)
+
+
+def _exchanged(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (*shape[:-2], shape[-1], shape[-2])
 
 
 def _read(handle, key: str, rule: Rule) -> np.ndarray:

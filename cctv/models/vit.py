@@ -3,6 +3,7 @@
 Frames are a batch axis: attention never crosses a temporal group, and padded patches are masked.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -32,9 +33,10 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
 class ViTConfig:
     """Sizes and kind of a tower.
 
-    activation: one of ACTIVATIONS. positions: rows of the learned position table, one for each
-    token, or None. class_token: one learned token before the patches. rope_theta: base of 2-D
-    rotary positions, or None. layer_scale: a learned scale on both residual branches.
+    activation: one of ACTIVATIONS. positions: rows of the learned position table, or None: one for
+    the class token where there is one, then a square grid of patches, row by row. class_token: one
+    learned token before the patches. rope_theta: base of 2-D rotary positions, or None.
+    layer_scale: a learned scale on both residual branches.
     """
 
     width: int
@@ -59,6 +61,16 @@ class ViTConfig:
             raise ValueError(
                 f"vision width {self.width} does not split into {self.num_heads} heads"
             )
+        if self.positions and self.table_side**2 + self.class_token != self.positions:
+            raise ValueError(
+                f"{self.positions} learned positions are no square of patches"
+                f"{' and a class token' if self.class_token else ''}"
+            )
+
+    @property
+    def table_side(self) -> int:
+        """Rows and columns of the grid of learned positions."""
+        return math.isqrt(self.positions - self.class_token)
 
     @property
     def patch_dim(self) -> int:
@@ -66,7 +78,8 @@ class ViTConfig:
 
 
 class ViTBlock(nnx.Module):
-    """Pre-norm attention and MLP."""
+    """Pre-norm attention and MLP. The softmax is float32 in every dtype; InternViT's own eager code
+    has it in the activations'."""
 
     def __init__(self, c: ViTConfig, *, rngs: nnx.Rngs):
         self.config = c
@@ -101,25 +114,23 @@ class ViT(nnx.Module):
         self.layers = stack(lambda r: ViTBlock(c, rngs=r), c.num_layers, rngs=rngs)
         self.norm = LayerNorm(c.width, eps=c.norm_eps) if c.final_norm else None
 
-    def __call__(
-        self, patches: jax.Array, mask: jax.Array, coords: jax.Array | None = None
-    ) -> jax.Array:
+    def __call__(self, patches: jax.Array, mask: jax.Array, coords: jax.Array) -> jax.Array:
         """float[G, P, D] of the patches, the class token left out.
 
         Args:
-          patches: float[G, P, patch_dim].
-          mask: bool[G, P], True = a real patch. Learned positions count patches from the first, so
-            padding must come last.
-          coords: int[G, P, 2] (row, column), for rotary positions.
+          patches: float[G, P, patch_dim], in any order.
+          mask: bool[G, P], True = a real patch.
+          coords: int[G, P, 2] (row, column), for rotary and learned positions.
         """
         c, dtype = self.config, self.patch.kernel.dtype
         x = self.patch(patches.astype(dtype))  # [G, P, D]
+        if self.table is not None:
+            x = x + self.table(coords @ jnp.array([c.table_side, 1]) + c.class_token)
         if c.class_token:
-            first = jnp.broadcast_to(self.class_token[...], (len(x), 1, c.width))
+            first = self.class_token[...] + (0 if self.table is None else self.table(0))
+            first = jnp.broadcast_to(first, (len(x), 1, c.width))
             x = jnp.concatenate([first, x], axis=1)  # [G, 1 + P, D]
             mask = jnp.pad(mask, ((0, 0), (1, 0)), constant_values=True)
-        if self.table is not None:
-            x = x + self.table(jnp.minimum(jnp.arange(x.shape[1]), c.positions - 1))
         angles = None
         if c.rope_theta is not None:
             # Half of the frequencies turn with the row, half with the column.

@@ -438,3 +438,12 @@ def test_group_digests_follow_the_pixels(tmp_path):
     assert [a == b for a, b in zip(digests, changed)] == [True, False, True]
     still = clip._replace(frames=clip.frames[[0] * 4])
     assert len(set(preprocess.group_digests(still, 2))) == 1
+
+
+@pytest.mark.parametrize(("rows", "columns", "merge"), [(4, 6, 2), (2, 3, 1), (6, 3, 3)])
+def test_patch_coords_are_in_the_order_of_patchify(rows, columns, merge):
+    row, column = np.mgrid[:rows, :columns]
+    pixels = np.stack([row, column, row], axis=-1).astype(np.float32)[None]
+    patches = preprocess.patchify(pixels, patch=1, merge=merge)[0]
+    coords = preprocess.patch_coords(rows, columns, merge=merge)
+    np.testing.assert_array_equal(coords, patches[:, :2])

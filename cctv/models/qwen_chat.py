@@ -57,13 +57,10 @@ def video_ids(
             f"a video needs at least one group and token, got {len(time_stamps)} groups"
             f" of {tokens_per_group}"
         )
-    start, end, vision_start, video_pad, vision_end = map(
-        tokenizer.id, (START, END, VISION_START, VIDEO_PAD, VISION_END)
+    start, vision_start, video_pad, vision_end = map(
+        tokenizer.id, (START, VISION_START, VIDEO_PAD, VISION_END)
     )
-    ids = []
-    if system is not None:
-        ids += [start, *tokenizer.encode(f"system\n{system}"), end, *tokenizer.encode("\n")]
-    ids.append(start)
+    ids = [*system_ids(tokenizer, system), start]
     text = "user\n"
     if outer_vision_markers:
         ids += [*tokenizer.encode(text), vision_start]
@@ -78,12 +75,21 @@ def video_ids(
     return ids
 
 
-def question_ids(tokenizer: Tokenizer, question: str) -> list[int]:
+def system_ids(tokenizer: Tokenizer, system: str | None) -> list[int]:
+    """The system's turn, [] for None. UserError for a control token in it."""
+    if system is None:
+        return []
+    start, end = tokenizer.id(START), tokenizer.id(END)
+    return [start, *tokenizer.encode(f"system\n{system}"), end, *tokenizer.encode("\n")]
+
+
+def question_ids(tokenizer: Tokenizer, question: str, *, before: str = "") -> list[int]:
     """The rest of the prompt: the question, the end of the turn and the start of the answer's.
 
-    Raises UserError if the question is empty or contains a control token.
+    before: text between the last control token and the question, of one piece with it. Raises
+    UserError if the question is empty or contains a control token.
     """
     if not question.strip():
         raise UserError("the question is empty")
-    ids = [*tokenizer.encode(question), tokenizer.id(END), *tokenizer.encode("\n")]
+    ids = [*tokenizer.encode(before + question), tokenizer.id(END), *tokenizer.encode("\n")]
     return [*ids, tokenizer.id(START), *tokenizer.encode("assistant\n")]

@@ -1,11 +1,11 @@
 """What a checkpoint folder says about its video processor, held against the one of a run."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from cctv.data.errors import UserError
-from cctv.data.qwen_video import QwenVideoProcessor
+from cctv.data.preprocess import VideoProcessor
 from cctv.models.hf_config import NUMBERS, POSITIVE, SIZE, optional, read_json
 
 # The weights were trained with these: (theirs, ours, kind).
@@ -30,16 +30,17 @@ SAMPLING = (
 )
 
 
-def compare(folder: Path, processor: QwenVideoProcessor) -> tuple[str, ...]:
+def compare(folder: Path, processor: VideoProcessor) -> tuple[str, ...]:
     """One line for each limit of a checkpoint's files that this run sets otherwise.
 
-    UserError for patch sizes, mean or std that differ: the weights fit no others.
+    Fields that the family's processor does not have are not asked. UserError for patch sizes, mean
+    or std that differ: the weights fit no others.
     """
-    found = _read(folder)
+    found = read(folder)
     if found is None:
         return ()
     path, fields = found
-    for theirs, ours, kind in STRICT:
+    for theirs, ours, kind in _of(processor, STRICT):
         value, own = optional(fields, theirs, kind, where=str(path)), getattr(processor, ours)
         if value is not None and (tuple(value) if kind == NUMBERS else value) != own:
             raise UserError(f"{path}: {theirs} is {value}, but this run has {_plain(own)}")
@@ -47,7 +48,7 @@ def compare(folder: Path, processor: QwenVideoProcessor) -> tuple[str, ...]:
     free = [*LIMITS] if processor.num_frames is not None else [*LIMITS, *SAMPLING]
     values = {**fields, **(size if isinstance(size, dict) else {})}
     notes = {}
-    for theirs, ours, kind in free:
+    for theirs, ours, kind in _of(processor, free):
         value, own = optional(values, theirs, kind, where=str(path)), getattr(processor, ours)
         if value is not None and value != own:
             notes.setdefault(
@@ -56,7 +57,12 @@ def compare(folder: Path, processor: QwenVideoProcessor) -> tuple[str, ...]:
     return tuple(notes.values())
 
 
-def _read(folder: Path) -> tuple[Path, Mapping[str, Any]] | None:
+def _of(processor: VideoProcessor, fields: Iterable[tuple]) -> list[tuple]:
+    """The fields that a processor has."""
+    return [field for field in fields if hasattr(processor, field[1])]
+
+
+def read(folder: Path) -> tuple[Path, Mapping[str, Any]] | None:
     """(file, its fields), None without one. transformers looks in the same order: the video
     processor's own file, the joint one that its version 5 writes, the image processor's."""
     for name, part in (

@@ -14,6 +14,11 @@ INERT = {
     *("architectures", "_name_or_path", "transformers_version", "torch_dtype", "dtype"),
     *("model_type", "use_cache", "initializer_range", "attention_dropout", "pad_token_id"),
     *("max_position_embeddings", "bos_token_id", "eos_token_id", "_attn_implementation"),
+    *("auto_map", "use_bfloat16", "ep_size"),
+    # Older releases wrote the defaults of sampling and of classifiers into every config.
+    *("return_dict", "id2label", "label2id", "max_length", "num_beams", "num_beam_groups"),
+    *("num_return_sequences", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty"),
+    "length_penalty",
 }
 
 

@@ -13,6 +13,8 @@ STRICT = (
     ("patch_size", "patch_size", SIZE),
     ("temporal_patch_size", "temporal_patch_size", SIZE),
     ("merge_size", "merge_size", SIZE),
+    ("height", "image_size", SIZE),
+    ("width", "image_size", SIZE),
     ("image_mean", "mean", NUMBERS),
     ("image_std", "std", NUMBERS),
 )
@@ -40,13 +42,13 @@ def compare(folder: Path, processor: VideoProcessor) -> tuple[str, ...]:
     if found is None:
         return ()
     path, fields = found
+    size = fields.get("size")
+    values = {**fields, **(size if isinstance(size, dict) else {"height": size, "width": size})}
     for theirs, ours, kind in _of(processor, STRICT):
-        value, own = optional(fields, theirs, kind, where=str(path)), getattr(processor, ours)
+        value, own = optional(values, theirs, kind, where=str(path)), getattr(processor, ours)
         if value is not None and (tuple(value) if kind == NUMBERS else value) != own:
             raise UserError(f"{path}: {theirs} is {value}, but this run has {_plain(own)}")
-    size = fields.get("size")
     free = [*LIMITS] if processor.num_frames is not None else [*LIMITS, *SAMPLING]
-    values = {**fields, **(size if isinstance(size, dict) else {})}
     notes = {}
     for theirs, ours, kind in _of(processor, free):
         value, own = optional(values, theirs, kind, where=str(path)), getattr(processor, ours)

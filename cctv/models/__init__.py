@@ -16,11 +16,17 @@ from cctv.data.errors import UserError
 
 # Family name -> module with VARIANTS, Config, Model, from_hf, rules, TIED, OPTIONS, processor and
 # encoder.
-MODELS = {"qwen3_vl": "cctv.models.qwen3_vl"}
+MODELS = {
+    "qwen3_vl": "cctv.models.qwen3_vl",
+    "videollama3": "cctv.models.videollama3",
+}
 
 # What each port was run on. No family was ever run with its published weights here.
 _RANDOM = "random checkpoint, fp32, CPU, against transformers 5.24.0"
-TESTED_ON = {"qwen3_vl": (_RANDOM,)}
+TESTED_ON = {
+    "qwen3_vl": (_RANDOM,),
+    "videollama3": (_RANDOM,),
+}
 
 
 def get(family: str) -> ModuleType:

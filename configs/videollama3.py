@@ -36,8 +36,8 @@ def get_config(arg: str = "videollama3_2b") -> ConfigDict:
 
     # Rate and limit of the original's evaluation and card (fps 1, max_frames 180; the processor
     # file's own max_frames is 128), pixel limits of the checkpoints' preprocessor_config.json
-    # (max_tokens 16384, min_tokens 16, of 28 x 28 pixels). The paper (arXiv 2604.20460) does not say
-    # what it used.
+    # (max_tokens 16384, min_tokens 16, of 28 x 28 pixels). The paper (arXiv 2604.20460) does not
+    # say what it used.
     config.video.fps = 1.0
     config.video.slot_times = True  # a frame is named after the beginning of its 1 / fps seconds
     config.video.num_frames = config_dict.placeholder(int)  # this many frames instead of a rate

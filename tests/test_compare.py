@@ -217,6 +217,19 @@ def test_one_scene_is_defined(data):
         assert c["low"] == c["high"]
 
 
+def test_perfect_and_constant_systems_in_one_scene_by_command(data):
+    write(data / "scenes.jsonl", [scene(0)])
+    write(data / "a.jsonl", rows_of([scene(0)], model="a"))
+    write(data / "b.jsonl", rows_of([scene(0)], model="b", wrong=["s0"]))
+    arguments = [data / "a.jsonl", data / "b.jsonl", f"--annotations={data}"]
+    done = command(*arguments, "--replicates=20", "--permutations=20")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "nan" not in done.stdout
+    (line,) = [text for text in done.stdout.splitlines() if " quad_acc  " in text and "−" in text]
+    # One scene can't tell: exchanging it gives the same difference.
+    assert line.split()[-7:-3] == ["100.00", "100.00", "100.00", "1.0000"]
+
+
 def test_help():
     done = command("--help")
     assert done.returncode == 0

@@ -11,6 +11,7 @@ import pytest
 from cctv.data.schema import CELLS
 
 ROOT = Path(__file__).parents[1]
+CELL = '"scene_id":"s0","pair_id":"s0-0","video":"positive","question":"positive"'
 
 
 @pytest.fixture
@@ -89,6 +90,41 @@ def test_tables_and_metrics_from_foreign_rows_without_videos(folder):
     assert out.read_bytes() == before
 
 
+def test_perfect_and_constant_systems_in_one_scene(folder):
+    """Every number is defined or null: none of them is NaN, and nothing fails."""
+    line = (folder / "scenes.jsonl").read_text().splitlines()[0]
+    write(folder / "scenes.jsonl", [json.loads(line)])
+    systems = {
+        "perfect": (3, -3, -3, -3),
+        "yes": (1, 1, 1, 1),
+        "no": (-1, -1, -1, -1),
+        "zero": (0, 0, 0, 0),
+    }
+    rows = [
+        {"scene_id": "s0", "pair_id": f"s0-{k}", "video": video, "question": question}
+        | {"model": name, "label": int(margins[j] > 0), "margin": margins[j]}
+        for name, margins in systems.items()
+        for k in range(2)
+        for j, (video, question) in enumerate(CELLS)
+    ]
+    write(folder / "rows.jsonl", rows)
+    done = score(folder, f"--output={folder / 'metrics.json'}", "--replicates=20")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "nan" not in done.stdout
+    found = {s["model"]: s for s in json.loads((folder / "metrics.json").read_text())["systems"]}
+    aurocs = {name: s["threshold_free"]["metrics"]["auroc"]["value"] for name, s in found.items()}
+    assert aurocs == {"perfect": 100, "yes": 50, "no": 50, "zero": 50}
+    for name, system in found.items():
+        quad = {"value": 100 * (name == "perfect"), "n_undefined": 0}
+        assert system["metrics"]["quad_acc"].items() >= quad.items()
+        (group,) = system["breakdowns"]["anomaly_type"]
+        assert (group["group"], group["n_pairs"], group["n_scenes"]) == ("rear_end", 2, 1)
+        assert group["small"]
+        assert system["threshold_free"]["threshold"] == {"quad_acc": None, "ba_acc": None}
+    assert found["perfect"]["metrics"]["pos_omiss"]["value"] is None
+    assert done.stdout.count("one scene, so there are no others") == 4
+
+
 def test_lacking_quadruples_show_as_coverage_row_5(folder):
     lines = (folder / "rows.jsonl").read_text().splitlines(keepends=True)
     (folder / "rows.jsonl").write_text("".join(lines[4:]))
@@ -110,6 +146,17 @@ def test_lacking_quadruples_show_as_coverage_row_5(folder):
             "rows.jsonl",
             '{"scene_id":"z","pair_id":"p","video":"positive","question":"positive","label":1}\n',
             "1 rows belong to no annotated pair, first scene 'z'",
+        ),
+        (
+            "rows.jsonl",
+            f'{{{CELL},"label":2}}\n',
+            "rows.jsonl:1: label must be 1, 0 or null, got 2",
+        ),
+        ("rows.jsonl", f'{{{CELL},"label":1,"margin":NaN}}\n', "rows.jsonl:1: NaN is not allowed"),
+        (
+            "rows.jsonl",
+            f'{{{CELL},"label":1,"margin":1e999}}\n',
+            "rows.jsonl:1: margin must be a finite number or null, got inf",
         ),
     ],
 )

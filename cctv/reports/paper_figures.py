@@ -62,6 +62,15 @@ def short(text: str, longest: int = _LONGEST) -> str:
     return f"{text[: longest - tail - 1]}…{text[-tail:]}"
 
 
+def labels_of(names: Sequence[str]) -> list[str]:
+    """Short names that differ: what is before the last slash goes first, a number comes last."""
+    last = [name.rsplit("/", 1)[-1] for name in names]
+    found = [short(name) for name in (last if len(set(last)) == len(last) else names)]
+    if len(set(found)) == len(found):
+        return found
+    return [f"{i} {short(name, _LONGEST - 3)}" for i, name in enumerate(names, 1)]
+
+
 def printable(text: str) -> str:
     """`text` with � for every letter that the figures' font lacks."""
     known = _charmap()
@@ -120,7 +129,7 @@ def failure_figure(models: Sequence[Model]) -> Figure:
             for place, entry in zip(y, entries):
                 if entry["value"] is None:
                     axis.text(0.5, place, "undefined: nothing is wrong", va="center", fontsize=6)
-        axis.set_yticks(range(len(models)), [short(m.name) for m in models])
+        axis.set_yticks(range(len(models)), labels_of([m.name for m in models]))
         axis.set_ylim(len(models) - 0.5, -0.5)
         axis.set_xlim(0, 100)
         axis.set_xlabel("% of the model's wrong quadruples (modes overlap)")
@@ -162,7 +171,8 @@ def _clean(axis: Axes, grid: str) -> None:
 def radar_figure(models: Sequence[Model], title: str) -> Figure:
     """Figures 6 and 12 to 14: four metrics by category, a line a model. Needs three categories."""
     with style():
-        columns = 3 if max(len(short(m.name)) for m in models) < 24 else 2
+        names = labels_of([m.name for m in models])
+        columns = 3 if max(map(len, names)) < 24 else 2
         columns = min(columns, len(models))
         lines = -(-len(models) // columns)
         figure = Figure(figsize=(WIDTH, 6.9 + 0.2 * lines), layout="constrained")
@@ -170,7 +180,7 @@ def radar_figure(models: Sequence[Model], title: str) -> Figure:
         for axis, (key, head) in zip(axes.flat, RADARS.items()):
             _radar(axis, models, key)
             axis.set_title(f"{head}, %", pad=6)
-        handles = [Line2D([], [], label=short(m.name), **_line(i)) for i, m in enumerate(models)]
+        handles = [Line2D([], [], label=name, **_line(i)) for i, name in enumerate(names)]
         figure.suptitle(title, fontsize=10)
         figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False,
                       fontsize=8, handlelength=3.2)  # fmt: skip

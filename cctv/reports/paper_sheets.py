@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from cctv.metrics.quadruples import CELLS
-from cctv.reports.paper_figures import printable, short, style
+from cctv.reports.paper_figures import labels_of, printable, short, style
 
 GOLD = (1, 0, 0, 0)  # labels of CELLS
 _WIDTH = 11.0  # inches
@@ -175,8 +175,8 @@ def _grid(
             right = kinds == ["right"] * 4
             axis.add_patch(Rectangle((x, y), 4, 1, fill=False, linewidth=_THICK if right else 0.5,
                                      edgecolor="black", zorder=3, clip_on=False))  # fmt: skip
-    for y, name in enumerate(answers):
-        axis.text(-0.3, y + 0.5, short(name), ha="right", va="center", fontsize=7.5)
+    for y, name in enumerate(labels_of(list(answers))):
+        axis.text(-0.3, y + 0.5, name, ha="right", va="center", fontsize=7.5)
 
 
 def kind_of(row: Mapping | None, gold: int) -> str:

@@ -205,6 +205,16 @@ def test_names_fit_and_letters_that_the_font_lacks_are_marked():
     assert figures.short("two\nlines\tand $tex$") == "two lines and $tex$"
 
 
+def test_labels_differ_where_names_do():
+    assert figures.labels_of(["a/x", "b/y"]) == ["x", "y"]
+    assert figures.labels_of(["a/x", "b/x"]) == ["a/x", "b/x"]
+    names = ["w" * 40 + str(i) + "w" * 40 for i in range(20)]
+    found = figures.labels_of(names)
+    assert len(set(found)) == 20
+    assert max(map(len, found)) <= 32
+    assert found[19].startswith("20 ww")
+
+
 def test_names_are_never_formulas(world):
     models = [Model(m.group, rf"${m.name} \frac", m.systems) for m in world.models[:2]]
     models[0] = models[0]._replace(name="$x$ 事故")

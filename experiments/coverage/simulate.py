@@ -1,0 +1,133 @@
+"""Scenes of answers with a known truth, and how often intervals and tests are right about them.
+
+Scenes are the benchmark's: 305, with 1 to 12 pairs each, 5.82 on average. The answers of a scene's
+pairs are drawn from the scene's own distribution over the 16 patterns, which is drawn from a
+Dirichlet distribution around that of the system: so every metric's indicators have the intra-class
+correlation ICC = 1 / (1 + concentration) inside scenes, and the true value of each metric is its
+formula at the system's distribution.
+"""
+
+import numpy as np
+
+from cctv.metrics import bootstrap, compare, quadruples
+
+SCENES, PAIRS = 305, 1776
+ICCS = (0.0, 0.1, 0.3)
+METRICS = ("quad_acc", "ba_acc", "video_consistency", "mcc_score")
+REPLICATES, PERMUTATIONS = 2000, 999
+# Chance of Yes in each cell for a share of pairs, and what the other pairs do alike.
+SYSTEMS = {
+    "middling": {"yes": (0.7, 0.2, 0.5, 0.3), "right": 0.25, "always_no": 0.1},
+    "weak": {"yes": (0.6, 0.45, 0.55, 0.45), "right": 0.0, "always_no": 0.2},
+    "strong": {"yes": (0.9, 0.1, 0.15, 0.1), "right": 0.5, "always_no": 0.05},
+}
+_AT_ONCE = 50  # simulations that share their bootstrap draws
+_SWAP = (0, 2, 1, 3)  # cells of `unlike`
+
+
+def distribution(*, yes, right: float, always_no: float) -> np.ndarray:
+    """Shares of the 81 patterns, float[81]; nothing is unparsed."""
+    cells = quadruples.PATTERNS
+    chance = np.where(cells == quadruples.YES, yes, 1 - np.array(yes)).prod(1)
+    chance[(cells == quadruples.UNPARSED).any(1)] = 0
+    shares = (1 - right - always_no) * chance
+    shares[quadruples.GOLD_PATTERN] += right
+    shares[0] += always_no
+    return shares
+
+
+def draw(
+    rng: np.random.Generator, shares: np.ndarray, *, icc: float, n: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """n data sets: each scene's distribution float[n, S, 81] and number of pairs int[n, S]."""
+    sizes = 1 + rng.binomial(11, (PAIRS / SCENES - 1) / 11, (n, SCENES))
+    if not icc:
+        return np.broadcast_to(shares, (n, SCENES, 81)), sizes
+    # Gamma variates, scaled to sum to 1, are a Dirichlet variate.
+    possible = shares > 0
+    weight = np.zeros((n, SCENES, 81))
+    weight[..., possible] = rng.gamma(
+        shares[possible] * (1 / icc - 1), size=(n, SCENES, possible.sum())
+    )
+    return weight / weight.sum(-1, keepdims=True), sizes
+
+
+def truth(shares: np.ndarray) -> dict[str, float]:
+    counts = shares @ quadruples.CONDITION_MATRIX
+    return {key: float(value) for key, value in quadruples.formulas(counts).items()}
+
+
+def coverage(name: str, *, icc: float, simulations: int, seed: int) -> dict:
+    """Share of intervals that hold the truth, by metric, and their mean half width in points; for
+    the difference to a system that is right in 5 % more of the pairs, the same."""
+    rng = np.random.default_rng([seed, 1])
+    shares = distribution(**SYSTEMS[name])
+    better = 0.95 * shares
+    better[quadruples.GOLD_PATTERN] += 0.05
+    true, other = truth(shares), truth(better)
+    held = {key: np.zeros(2) for key in METRICS}
+    width = dict.fromkeys(METRICS, 0.0)
+    for start in range(0, simulations, _AT_ONCE):
+        n = min(_AT_ONCE, simulations - start)
+        chance, sizes = draw(rng, shares, icc=icc, n=n)
+        a = rng.multinomial(sizes, chance)
+        b = rng.multinomial(sizes, 0.95 * chance + 0.05 * np.eye(81)[quadruples.GOLD_PATTERN])
+        weights = bootstrap.draw_weights(
+            SCENES, replicates=REPLICATES, seed=int(rng.integers(2**31))
+        )
+        drawn = quadruples.replicate_metrics(weights, np.stack([a, b]))  # [K, 2, n, R]
+        for key in METRICS:
+            one, two = drawn[quadruples.KEYS.index(key)]
+            for i, (found, value) in enumerate(
+                ((one, true[key]), (two - one, other[key] - true[key]))
+            ):
+                interval = bootstrap.summarise(np.zeros(n), found)
+                held[key][i] += ((interval.low <= value) & (value <= interval.high)).sum()
+                width[key] += interval.half_width.sum() if i == 0 else 0
+    return {
+        key: {
+            "truth": true[key],
+            "coverage": 100 * held[key][0] / simulations,
+            "coverage_of_difference": 100 * held[key][1] / simulations,
+            "half_width": width[key] / simulations,
+        }
+        for key in METRICS
+    }
+
+
+def type_one(name: str, *, icc: float, kind: str, simulations: int, seed: int) -> dict:
+    """Share of simulations in which two equally good systems differ at 5 %, by test and metric.
+
+    Of kind "alike" both draw from the scene's distribution; "unlike" then exchanges what one of
+    them says to (v+, q-) and (v-, q+), which leaves all but its video consistency.
+    """
+    rng = np.random.default_rng([seed, 2])
+    shares = distribution(**SYSTEMS[name])
+    metrics = [k for k in METRICS if kind == "alike" or k != "video_consistency"]
+    found = {test: dict.fromkeys(metrics, 0) for test in ("permutation", "bootstrap")}
+    swapped = quadruples.pattern(quadruples.PATTERNS[:, _SWAP])
+    for start in range(0, simulations, _AT_ONCE):
+        n = min(_AT_ONCE, simulations - start)
+        chance, sizes = draw(rng, shares, icc=icc, n=n)
+        a, b = (rng.multinomial(sizes, chance) for _ in range(2))
+        if kind == "unlike":
+            b = b[..., swapped]
+        weights = bootstrap.draw_weights(
+            SCENES, replicates=REPLICATES, seed=int(rng.integers(2**31))
+        )
+        drawn = quadruples.replicate_metrics(weights, np.stack([a, b]))
+        for key in metrics:
+            one, two = drawn[quadruples.KEYS.index(key)]
+            interval = bootstrap.summarise(np.zeros(n), one - two)
+            found["bootstrap"][key] += int(((interval.low > 0) | (interval.high < 0)).sum())
+        for pair in zip(a, b):
+            p = compare.permutation_test(
+                np.stack(pair), [(0, 1)], metrics,
+                permutations=PERMUTATIONS, seed=int(rng.integers(2**31)),
+            )  # fmt: skip
+            for key, value in zip(metrics, p[:, 0]):
+                found["permutation"][key] += int(value <= 0.05)
+    return {
+        test: {key: 100 * count / simulations for key, count in by_key.items()}
+        for test, by_key in found.items()
+    }

@@ -4,16 +4,22 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
+from transformers import (
+    Qwen3VLConfig,
+    Qwen3VLForConditionalGeneration,
+    Qwen3VLMoeConfig,
+    Qwen3VLMoeForConditionalGeneration,
+)
 
 VIDEO_PAD, VISION_START, VISION_END, YES, NO = 291, 292, 293, 7, 9
 STOP = 999  # not a token, so that answers run to their full length
 
 
-def qwen3_vl_config(**top) -> Qwen3VLConfig:
-    """Four layers in each tower, odd sizes, DeepStack not at the first layers."""
-    return Qwen3VLConfig(
+def qwen3_vl_config(*, kind=Qwen3VLConfig, text: dict | None = None, **top):
+    """Five layers in each tower, odd sizes, DeepStack not at the first layers."""
+    return kind(
         text_config=dict(
+            **(text or {}),
             vocab_size=300,
             hidden_size=64,
             intermediate_size=96,
@@ -50,6 +56,12 @@ def qwen3_vl_config(**top) -> Qwen3VLConfig:
     )
 
 
+def qwen3_vl_moe_config(**top) -> Qwen3VLMoeConfig:
+    """As `qwen3_vl_config`, with two of six experts."""
+    text = dict(moe_intermediate_size=40, num_experts=6, num_experts_per_tok=2)
+    return qwen3_vl_config(kind=Qwen3VLMoeConfig, text=text, **top)
+
+
 def perturb(model: torch.nn.Module, *, seed: int = 0) -> None:
     """Adds noise to every parameter: zeros and ones hide missing biases and scales."""
     generator = torch.Generator().manual_seed(seed)
@@ -58,15 +70,25 @@ def perturb(model: torch.nn.Module, *, seed: int = 0) -> None:
             parameter += 0.08 * torch.randn(parameter.shape, generator=generator)
 
 
-def qwen3_vl(folder: Path, *, seed: int = 0, shard: str = "5GB", **top):
+def write(folder: Path, kind: type, config, *, seed: int = 0, shard: str = "5GB"):
     """Writes a checkpoint; returns the eager fp32 torch model that was written."""
     torch.manual_seed(seed)
-    model = Qwen3VLForConditionalGeneration(qwen3_vl_config(**top)).eval()
+    model = kind(config).eval()
     perturb(model, seed=seed)
     model.save_pretrained(folder, max_shard_size=shard)
-    return Qwen3VLForConditionalGeneration.from_pretrained(
-        folder, dtype=torch.float32, attn_implementation="eager"
-    ).eval()
+    return kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+
+
+def qwen3_vl(folder: Path, *, seed: int = 0, shard: str = "5GB", **top):
+    """A Qwen3-VL checkpoint, see `write`."""
+    config = qwen3_vl_config(**top)
+    return write(folder, Qwen3VLForConditionalGeneration, config, seed=seed, shard=shard)
+
+
+def qwen3_vl_moe(folder: Path, *, seed: int = 0, **top):
+    """A Qwen3-VL-MoE checkpoint, see `write`."""
+    config = qwen3_vl_moe_config(**top)
+    return write(folder, Qwen3VLMoeForConditionalGeneration, config, seed=seed)
 
 
 def prompt_tokens(rng: np.random.Generator, *, groups: int, per_group: int, text: int):

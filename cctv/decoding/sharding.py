@@ -27,6 +27,8 @@ TABLE = (
     (r"decoder\.layers\.o\.kernel", 1, "heads"),
     (r"decoder\.layers\.(gate|up)\.kernel", -1, "mlp"),
     (r"decoder\.layers\.down\.kernel", 1, "mlp"),
+    (r"decoder\.layers\.experts\.gate_up", -1, "mlp"),
+    (r"decoder\.layers\.experts\.down", 2, "mlp"),
     (r"vision\.layers\.fc1\.(kernel|bias)", -1, "mlp"),
     (r"vision\.layers\.fc2\.kernel", 1, "mlp"),
 )

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from cctv.models.experts import Experts
 from cctv.models.layers import (
     Embed,
     Linear,
@@ -30,7 +31,11 @@ MAX_BLOCKS = 8  # how many blocks are compiled; longer inputs have longer blocks
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderConfig:
-    """Sizes of a decoder. `mrope_section` is the number of frequencies of (time, row, column)."""
+    """Sizes of a decoder. `mrope_section` is the number of frequencies of (time, row, column).
+
+    With `num_experts` every MLP is sparse: a token runs through `experts_per_token` of that many,
+    each `mlp_dim` wide.
+    """
 
     vocab_size: int
     width: int
@@ -46,14 +51,31 @@ class DecoderConfig:
     tie_embeddings: bool = False
     mrope_section: tuple[int, ...] | None = None
     mrope_interleaved: bool = False
+    num_experts: int = 0
+    experts_per_token: int = 0
 
     def __post_init__(self):
+        if self.num_experts and not 1 <= self.experts_per_token <= self.num_experts:
+            raise ValueError(
+                f"{self.experts_per_token} experts per token must be 1 to {self.num_experts}"
+            )
         if self.num_heads % self.num_kv_heads:
             raise ValueError(f"{self.num_heads} heads can't share {self.num_kv_heads} kv heads")
         if self.mrope_section and sum(self.mrope_section) != self.head_dim // 2:
             raise ValueError(
                 f"mrope_section {self.mrope_section} must sum to head_dim/2 = {self.head_dim // 2}"
             )
+
+    @property
+    def active_mlp_dim(self) -> int:
+        """Width of what one token runs through."""
+        return self.mlp_dim * (self.experts_per_token or 1)
+
+    @property
+    def idle_parameters(self) -> int:
+        """Scalars of the experts that one token does not run through."""
+        idle = self.num_experts - self.experts_per_token
+        return self.num_layers * idle * 3 * self.width * self.mlp_dim
 
     def rotary_axis(self) -> np.ndarray:
         """int[H/2]: which position axis (0 time, 1 row, 2 column) turns each frequency.
@@ -91,7 +113,7 @@ class Prefix(NamedTuple):
 
 
 class Block(nnx.Module):
-    """Pre-norm attention and SwiGLU."""
+    """Pre-norm attention and SwiGLU, dense or sparse."""
 
     def __init__(self, c: DecoderConfig, *, rngs: nnx.Rngs):
         self.config = c
@@ -104,6 +126,11 @@ class Block(nnx.Module):
         self.q_norm = RMSNorm(c.head_dim, eps=c.norm_eps) if c.qk_norm else None
         self.k_norm = RMSNorm(c.head_dim, eps=c.norm_eps) if c.qk_norm else None
         self.mlp_norm = RMSNorm(c.width, eps=c.norm_eps)
+        if c.num_experts:
+            self.experts = Experts(
+                c.width, c.mlp_dim, count=c.num_experts, active=c.experts_per_token, rngs=rngs
+            )
+            return
         self.gate = Linear(c.width, c.mlp_dim, bias=False, rngs=rngs)
         self.up = Linear(c.width, c.mlp_dim, bias=False, rngs=rngs)
         self.down = Linear(c.mlp_dim, c.width, bias=False, rngs=rngs)
@@ -123,6 +150,8 @@ class Block(nnx.Module):
         """Residual of the attention output [B, T, N, H], then the MLP."""
         x = x + self.o(heads.reshape(*heads.shape[:2], -1))
         y = self.mlp_norm(x)
+        if self.config.num_experts:
+            return x + self.experts(y)
         return x + self.down(jax.nn.silu(self.gate(y)) * self.up(y))
 
 

@@ -13,6 +13,10 @@ NAMES = dict(
     num_layers="num_hidden_layers", num_heads="num_attention_heads",
     num_kv_heads="num_key_value_heads", norm_eps="rms_norm_eps",
 )  # fmt: skip
+EXPERTS = dict(
+    mlp_dim="moe_intermediate_size", num_experts="num_experts",
+    experts_per_token="num_experts_per_tok",
+)  # fmt: skip
 
 
 def config(
@@ -23,22 +27,30 @@ def config(
     qk_norm: bool = False,
     qkv_bias: bool = False,
     mrope: str | None = None,
+    sparse: bool = False,
 ) -> DecoderConfig:
     """The decoder that a text config describes (Qwen2, Qwen3 and Llama styles).
 
-    mrope: "interleaved", "chunked" or None, a rotary position on one axis. UserError, beginning
-    with `where`, for a field that the port does not follow.
+    mrope: "interleaved", "chunked" or None, a rotary position on one axis. sparse: every MLP is a
+    mixture of experts. UserError, beginning with `where`, for a field that the port does not
+    follow.
     """
-    kinds = {name: POSITIVE if name == "rms_norm_eps" else SIZE for name in NAMES.values()}
-    values = hf_config.take(
-        hf,
-        kinds,
-        where=where,
-        fixed={"hidden_act": ("silu",), "attention_bias": (qkv_bias,)},
-        # max_window_layers counts only with use_sliding_window, which is refused.
-        known=("rope_parameters", "rope_scaling", "rope_theta", "tie_word_embeddings", "head_dim",
-               "max_window_layers", "layer_types"),
-    )  # fmt: skip
+    names = NAMES | (EXPERTS if sparse else {})
+    kinds = {name: POSITIVE if name == "rms_norm_eps" else SIZE for name in names.values()}
+    fixed = {"hidden_act": ("silu",), "attention_bias": (qkv_bias,)}
+    # max_window_layers counts only with use_sliding_window, which is refused.
+    known = ["rope_parameters", "rope_scaling", "rope_theta", "tie_word_embeddings", "head_dim",
+             "max_window_layers", "layer_types"]  # fmt: skip
+    if hf.get("use_sliding_window") is False:
+        known.append("sliding_window")  # Qwen2.5-VL states one that is not used
+    if sparse:
+        fixed |= {"norm_topk_prob": (True,), "decoder_sparse_step": (1,)}
+        # The width of the dense layers, of which there are none, and one of training.
+        known += ["intermediate_size", "router_aux_loss_coef"]
+        hf = {("num_experts" if k == "num_local_experts" else k): v for k, v in hf.items()}
+    values = hf_config.take(hf, kinds, where=where, fixed=fixed, known=known)
+    if sparse and values["hidden_size"] in (values["moe_intermediate_size"] * n for n in (1, 2)):
+        raise UserError(f"{where}: experts of these sizes can't be told from transposed ones")
     if hf.get("layer_types") not in (None, ["full_attention"] * values["num_hidden_layers"]):
         raise UserError(f"{where}: layer_types must be full_attention in each layer")
     # transformers 5 writes rope_parameters; 4.57 wrote rope_scaling and rope_theta beside it.
@@ -47,9 +59,12 @@ def config(
         for name in ("rope_scaling", "rope_parameters")
     )
     rope = {"rope_theta": hf.get("rope_theta")} | scaling | parameters
-    kinds, fixed = {"rope_theta": POSITIVE}, {"rope_type": ("default",), "type": ("default",)}
+    kinds, plain = {"rope_theta": POSITIVE}, ("default",)
     if mrope:
         kinds["mrope_section"] = INDICES
+    if mrope == "chunked":
+        plain = ("default", "mrope")
+    fixed = {"rope_type": plain, "type": plain}
     if mrope == "interleaved":
         fixed["mrope_interleaved"] = (True,)
     rope = hf_config.take(rope, kinds, where=f"{where}, rope", fixed=fixed)
@@ -57,7 +72,7 @@ def config(
         raise UserError(f"{where}: mrope_section must have three entries (time, row, column)")
     head_dim = hf_config.optional(hf, "head_dim", SIZE, where=where)
     return DecoderConfig(
-        **{ours: values[theirs] for ours, theirs in NAMES.items()},
+        **{ours: values[theirs] for ours, theirs in names.items()},
         head_dim=head_dim or values["hidden_size"] // values["num_attention_heads"],
         qk_norm=qk_norm,
         qkv_bias=qkv_bias,
@@ -83,8 +98,20 @@ def rules(c: DecoderConfig, prefix: str, *, head: str = "lm_head") -> list[Rule]
     for name in "qkvo":
         bias = c.qkv_bias and name != "o"
         out += linear(f"{layer}.self_attn.{name}_proj", f"decoder.layers.{name}", bias=bias)
-    for name in ("gate", "up", "down"):
-        out += linear(f"{layer}.mlp.{name}_proj", f"decoder.layers.{name}", bias=False)
+    if c.num_experts:
+        out += _expert_rules(layer)
+    else:
+        for name in ("gate", "up", "down"):
+            out += linear(f"{layer}.mlp.{name}_proj", f"decoder.layers.{name}", bias=False)
     if not c.tie_embeddings:
         out.append(Rule(key=f"{head}.weight", path="decoder.head.table"))
+    return out
+
+
+def _expert_rules(layer: str) -> list[Rule]:
+    """Published files have [experts, in, out]; transformers 5 writes [experts, out, in]."""
+    out = linear(f"{layer}.mlp.gate", "decoder.layers.experts.router", bias=False)
+    for name, kind in (("gate_up", "halves"), ("down", "keep")):
+        key, path = f"{layer}.mlp.experts.{name}_proj", f"decoder.layers.experts.{name}"
+        out.append(Rule(key=key, path=path, kind=kind, either_order=True))
     return out

@@ -35,11 +35,12 @@ class Config:
     video_token_id: int = 151656
 
 
-def _variant(text: dict, vision: dict) -> Config:
+def variant(text: dict, vision: dict) -> Config:
+    """A published size: what differs between them."""
     text = dict(
         vocab_size=151936, num_kv_heads=8, head_dim=128, rope_theta=5e6, qk_norm=True,
-        mrope_section=(24, 20, 20), mrope_interleaved=True, **text,
-    )  # fmt: skip
+        mrope_section=(24, 20, 20), mrope_interleaved=True,
+    ) | text  # fmt: skip
     return Config(
         text=DecoderConfig(**text),
         vision=VisionConfig(num_heads=16, out_width=text["width"], **vision),
@@ -48,11 +49,11 @@ def _variant(text: dict, vision: dict) -> Config:
 
 # Sizes from the published config.json of each checkpoint.
 VARIANTS = {
-    "qwen3_vl_2b": _variant(
+    "qwen3_vl_2b": variant(
         dict(width=2048, mlp_dim=6144, num_layers=28, num_heads=16, tie_embeddings=True),
         dict(width=1024, mlp_dim=4096, num_layers=24, deepstack=(5, 11, 17)),
     ),
-    "qwen3_vl_8b": _variant(
+    "qwen3_vl_8b": variant(
         dict(width=4096, mlp_dim=12288, num_layers=36, num_heads=32),
         dict(width=1152, mlp_dim=4304, num_layers=27, deepstack=(8, 16, 24)),
     ),
@@ -62,9 +63,12 @@ VARIANTS = {
 Model = functools.partial(VideoLM, VisionTower)
 
 
-def from_hf(folder: Path) -> Config:
-    """The config of a checkpoint folder. UserError for a field the port does not follow."""
-    hf, where = hf_config.read(folder, model_type=MODEL_TYPE), str(folder / "config.json")
+def from_hf(folder: Path, *, model_type: str = MODEL_TYPE, sparse: bool = False) -> Config:
+    """The config of a checkpoint folder. UserError for a field the port does not follow.
+
+    sparse: the decoder is a mixture of experts.
+    """
+    hf, where = hf_config.read(folder, model_type=model_type), str(folder / "config.json")
     top = hf_config.take(
         hf,
         {"video_token_id": INDEX},
@@ -78,7 +82,12 @@ def from_hf(folder: Path) -> Config:
     try:
         return Config(
             text=decoder_files.config(
-                t, tie=tie, where=f"{where}, text_config", qk_norm=True, mrope="interleaved"
+                t,
+                tie=tie,
+                where=f"{where}, text_config",
+                qk_norm=True,
+                mrope="interleaved",
+                sparse=sparse,
             ),
             vision=_vision_config(v, where=f"{where}, vision_config"),
             **top,

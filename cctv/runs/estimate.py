@@ -74,7 +74,7 @@ def memory(model: Model, load: Load, *, batch: int, itemsize: int) -> Memory:
     table = bucket(model.streams * load.visual, least=PREFIX)
     # One block of queries against the whole input in float32, and a layer's widest arrays.
     scores = 4 * c.num_heads * max(BLOCK, prefix // MAX_BLOCKS) * prefix
-    layer = max(prefix, questions * suffix) * (2 * c.mlp_dim + 4 * c.width) * itemsize
+    layer = max(prefix, questions * suffix) * (2 * c.active_mlp_dim + 4 * c.width) * itemsize
     return Memory(
         weights=model.parameters * itemsize,
         caches=rows * (prefix + own) * per_token,
@@ -220,7 +220,8 @@ def dry_run(plan: Plan) -> int:
           f"{_gb(parameters * jnp.dtype(dtype).itemsize)} in {dtype}")  # fmt: skip
     print(f"prompts: {int(np.median(visual or [0]))} visual tokens a video (median), the longest "
           f"{longest} tokens; {_forms(plan) * tokens} tokens through the model")  # fmt: skip
-    flops = 2 * parameters * tokens * _forms(plan)
+    used = parameters - abstract.decoder_config.idle_parameters
+    flops = 2 * used * tokens * _forms(plan)
     rate = measured_flops(dtype)
     print(f"work: {flops / 1e12:.2f} TFLOP at {rate / 1e9:.0f} GFLOP/s measured on "
           f"{jax.devices()[0].device_kind}: about {_duration(flops / (rate * ASSUMED_USE))} at "

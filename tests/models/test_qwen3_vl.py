@@ -1,6 +1,7 @@
 """Parity of the Flax port with transformers on random checkpoints, every parameter perturbed."""
 
 import json
+import shutil
 
 import jax
 import jax.numpy as jnp
@@ -23,18 +24,18 @@ def exact_matmuls():
         yield
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory):
+@pytest.fixture(scope="module", params=["qwen3_vl", "qwen3_vl_moe"])
+def pair(request, tmp_path_factory):
     """(torch model, our model) of one folder."""
-    folder = tmp_path_factory.mktemp("qwen3_vl")
-    theirs = tiny.qwen3_vl(folder)
-    return theirs, load(folder)
+    folder = tmp_path_factory.mktemp(request.param)
+    theirs = getattr(tiny, request.param)(folder)
+    return theirs, load(folder, family=get(request.param))
 
 
-def load(folder, dtype=jnp.float32):
-    config = qwen3_vl.from_hf(folder)
-    abstract = nnx.eval_shape(lambda: qwen3_vl.Model(config, rngs=nnx.Rngs(0)))
-    return weights.load(folder, abstract, qwen3_vl.rules(config), dtype=dtype, tied=qwen3_vl.TIED)
+def load(folder, dtype=jnp.float32, *, family=qwen3_vl):
+    config = family.from_hf(folder)
+    abstract = nnx.eval_shape(lambda: family.Model(config, rngs=nnx.Rngs(0)))
+    return weights.load(folder, abstract, family.rules(config), dtype=dtype, tied=family.TIED)
 
 
 def pixels(rng, groups_, rows, columns):
@@ -174,7 +175,7 @@ def test_two_videos_of_different_length_in_a_batch(pair):
 def test_bfloat16_stays_bfloat16(pair, tmp_path):
     theirs, _ = pair
     theirs.save_pretrained(tmp_path)
-    ours = load(tmp_path, jnp.bfloat16)
+    ours = load(tmp_path, jnp.bfloat16, family=get(theirs.config.model_type))
     assert {leaf.dtype for leaf in jax.tree.leaves(ours)} == {jnp.dtype("bfloat16")}
     patches = pixels(np.random.default_rng(0), 1, 4, 4)
     features = ours.encode_video(vision_inputs(ours, patches, 4, 4))
@@ -196,6 +197,8 @@ def test_sharded_and_tied_checkpoints(tmp_path):
 
 
 def test_what_we_save_opens_in_transformers(pair, tmp_path):
+    """The published layout; transformers 5 exchanges the last two axes of experts, and reads (as we
+    do) either order."""
     from safetensors.numpy import load_file
 
     theirs, ours = pair
@@ -205,7 +208,11 @@ def test_what_we_save_opens_in_transformers(pair, tmp_path):
     a, b = (load_file(tmp_path / n / "model.safetensors") for n in ("theirs", "ours"))
     assert a.keys() == b.keys()
     for key in a:
-        np.testing.assert_array_equal(a[key], b[key])
+        saved = b[key].swapaxes(1, 2) if ".experts." in key else b[key]
+        np.testing.assert_array_equal(a[key], saved)
+    shutil.copy(tmp_path / "theirs" / "config.json", tmp_path / "ours")
+    again = load(tmp_path / "ours", family=get(theirs.config.model_type))
+    jax.tree.map(np.testing.assert_array_equal, weights.leaves(again), weights.leaves(ours))
 
 
 def edit_config(folder, change):
@@ -253,9 +260,12 @@ def test_rope_of_older_releases(tmp_path):
         qwen3_vl.from_hf(tmp_path)
 
 
-@pytest.mark.parametrize(("name", "billions"), [("qwen3_vl_2b", 2.128), ("qwen3_vl_8b", 8.767)])
+@pytest.mark.parametrize(
+    ("name", "billions"),
+    [("qwen3_vl_2b", 2.128), ("qwen3_vl_8b", 8.767), ("qwen3_vl_moe_30b_a3b", 31.071)],
+)
 def test_real_sizes(name, billions):
-    config = get("qwen3_vl").VARIANTS[name]
+    config = (qwen3_vl.VARIANTS | get("qwen3_vl_moe").VARIANTS)[name]
     model = nnx.eval_shape(lambda: qwen3_vl.Model(config, rngs=nnx.Rngs(0)))
     assert round(weights.parameter_count(model) / 1e9, 3) == billions
     covered = {rule.path for rule in qwen3_vl.rules(config)}

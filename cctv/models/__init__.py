@@ -18,6 +18,7 @@ from cctv.data.errors import UserError
 # encoder.
 MODELS = {
     "qwen3_vl": "cctv.models.qwen3_vl",
+    "internvl3_5": "cctv.models.internvl3_5",
     "videollama3": "cctv.models.videollama3",
 }
 
@@ -25,6 +26,7 @@ MODELS = {
 _RANDOM = "random checkpoint, fp32, CPU, against transformers 5.24.0"
 TESTED_ON = {
     "qwen3_vl": (_RANDOM,),
+    "internvl3_5": (_RANDOM,),
     "videollama3": (_RANDOM,),
 }
 

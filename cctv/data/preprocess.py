@@ -19,6 +19,7 @@ from PIL import Image
 from cctv.data import schema, video
 from cctv.data.errors import UserError
 
+MAX_ASPECT_RATIO = 200  # the limit of Qwen's resize rule
 MAX_RAW_BYTES = 2**28  # decoded frames of full size that `load_video` holds at a time
 
 
@@ -96,6 +97,29 @@ def resize(frames: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     return np.stack(
         [np.asarray(i.resize((width, height), Image.Resampling.BICUBIC)) for i in images]
     )
+
+
+def fit(height: int, width: int, *, factor: int, least: int, most: float) -> tuple[int, int]:
+    """(H, W) near the aspect ratio, multiples of `factor`, `least` to `most` pixels where possible.
+
+    Qwen2-VL's rule for one frame, as transformers 5.24.0 has it. UserError for no pixels and for an
+    aspect ratio over 200.
+    """
+    if min(height, width) < 1:
+        raise UserError(f"a frame of {width}x{height} pixels cannot be resized")
+    if max(height, width) / min(height, width) > MAX_ASPECT_RATIO:
+        raise UserError(
+            f"a frame of {width}x{height} pixels has an aspect ratio over {MAX_ASPECT_RATIO}"
+        )
+    sides = (height, width)
+    new_height, new_width = (round(side / factor) * factor for side in sides)
+    if new_height * new_width > most:
+        shrink = math.sqrt(height * width / max(most, 1))
+        return tuple(max(factor, math.floor(side / shrink / factor) * factor) for side in sides)
+    if new_height * new_width < least:
+        grow = math.sqrt(least / (height * width))
+        return tuple(math.ceil(side * grow / factor) * factor for side in sides)
+    return new_height, new_width
 
 
 def measure(path: str | Path, processor: VideoProcessor) -> Clip:

@@ -11,6 +11,7 @@ import numpy as np
 
 from cctv.data.errors import UserError
 from cctv.data.preprocess import (
+    MAX_ASPECT_RATIO,
     check_colours,
     check_frames,
     check_limits,
@@ -21,8 +22,6 @@ from cctv.data.preprocess import (
     patchify,
     resize,
 )
-
-MAX_ASPECT_RATIO = 200  # the limit of Qwen's own resize rule
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,12 +19,12 @@ from cctv.data.preprocess import (
     check_limits,
     check_positive,
     check_whole,
+    fit,
     normalise,
     patchify,
     resize,
 )
 
-MAX_ASPECT_RATIO = 200
 CHANGED = 0.1  # a token that differs by more than this from the frame before is kept
 
 
@@ -97,25 +97,8 @@ class VideoLLaMA3VideoProcessor:
         UserError for an aspect ratio over 200. The original has no such limit, and looks at
         `min_pixels` again after shrinking, which matters to frames narrower than 1:90 only.
         """
-        if min(height, width) < 1:
-            raise UserError(f"a frame of {width}x{height} pixels cannot be resized")
-        if max(height, width) / min(height, width) > MAX_ASPECT_RATIO:
-            raise UserError(
-                f"a frame of {width}x{height} pixels has an aspect ratio over {MAX_ASPECT_RATIO}"
-            )
-        factor, most = self.factor, self.max_pixels // num_frames
-        new_height, new_width = (round(side / factor) * factor for side in (height, width))
-        if new_height * new_width > most:
-            shrink = math.sqrt(height * width / max(most, 1))
-            new_height, new_width = (
-                max(factor, math.floor(side / shrink / factor) * factor) for side in (height, width)
-            )
-        elif new_height * new_width < self.min_pixels:
-            grow = math.sqrt(self.min_pixels / (height * width))
-            new_height, new_width = (
-                math.ceil(side * grow / factor) * factor for side in (height, width)
-            )
-        return new_height, new_width
+        most = self.max_pixels // num_frames
+        return fit(height, width, factor=self.factor, least=self.min_pixels, most=most)
 
     def prepare(self, frames: np.ndarray) -> np.ndarray:
         """uint8[F, H', W', 3] frames resized for this processor, uint8[F, H, W, 3]."""

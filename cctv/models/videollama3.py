@@ -46,7 +46,7 @@ PREFIXES = {
 class VisionConfig:
     """The tower and its projector to `out_width`; merge_size² patches make one visual token."""
 
-    tower: ViTConfig
+    vit: ViTConfig
     out_width: int
     merge_size: int = 2
 
@@ -71,7 +71,7 @@ def _variant(**text) -> Config:
     tower = _vit(width=1152, mlp_dim=4304, num_layers=27, num_heads=16, patch_size=14)
     return Config(
         text=DecoderConfig(num_layers=28, head_dim=128, rope_theta=1e6, qkv_bias=True, **text),
-        vision=VisionConfig(tower=tower, out_width=text["width"]),
+        vision=VisionConfig(vit=tower, out_width=text["width"]),
         visual_token_id=151665,
         token_compression=True,
     )
@@ -103,8 +103,8 @@ class Tower(nnx.Module):
 
     def __init__(self, c: VisionConfig, *, rngs: nnx.Rngs):
         self.config = c
-        self.vit = ViT(c.tower, rngs=rngs)
-        self.fc1 = Linear(c.tower.width, c.out_width, rngs=rngs)
+        self.vit = ViT(c.vit, rngs=rngs)
+        self.fc1 = Linear(c.vit.width, c.out_width, rngs=rngs)
         self.fc2 = Linear(c.out_width, c.out_width, rngs=rngs)
 
     def __call__(self, inputs: Patches) -> jax.Array:
@@ -187,15 +187,15 @@ def _vision(hf: dict, text: DecoderConfig, *, where: str) -> VisionConfig:
         },
     )
     tower = _vit(**{ours: values[theirs] for ours, theirs in names.items()})
-    return VisionConfig(tower=tower, out_width=text.width)
+    return VisionConfig(vit=tower, out_width=text.width)
 
 
 def rules(c: Config) -> list[Rule]:
     """Where each tensor of the config's layout goes."""
     vision, projector, text = PREFIXES[c.layout]
     patch, layer = f"{vision}.embeddings.patch_embedding", f"{vision}.encoder.layers.{{}}"
-    tower = c.vision.tower
-    kernel = (tower.channels, *[tower.patch_size] * 2)
+    vit = c.vision.vit
+    kernel = (vit.channels, *[vit.patch_size] * 2)
     out = [
         Rule(key=f"{patch}.weight", path="vision.vit.patch.kernel", kind="conv", kernel=kernel),
         Rule(key=f"{patch}.bias", path="vision.vit.patch.bias"),
@@ -217,7 +217,7 @@ OPTIONS = ("system_prompt", "newline_after_video", "use_token_compression")
 def processor(config: Config, **video) -> VideoLLaMA3VideoProcessor:
     """The processor that fits a model; `video` sets its other fields."""
     v = config.vision
-    sizes = dict(patch_size=v.tower.patch_size, merge_size=v.merge_size)
+    sizes = dict(patch_size=v.vit.patch_size, merge_size=v.merge_size)
     return VideoLLaMA3VideoProcessor(**sizes, **video)
 
 

@@ -6,6 +6,19 @@
 Rows that another program wrote need scene_id, pair_id, video, question and an answer or a label.
 Prints the tables; --output also writes metrics.json. A quadruple that lacks an answer is listed and
 lowers the coverage. Rows of one model and run from run folders whose settings differ are refused.
+
+Besides the metrics, overall and by category, a system in metrics.json has
+
+  breakdowns {factor: [group; low, high of a number; n_pairs, n_scenes complete; n_incomplete;
+      small; metrics]}: by category, anomaly_type, view, source, contact_position (% of the clip),
+      question_words, clip_seconds, margin (the smallest |margin| of a pair); numbers in quartiles
+      over the data set, the same for all systems; what is not annotated is the group "unknown"
+  threshold_free {n_pairs: complete with four margins; n_without_margin; n_unparsed, n_disagree:
+      answers that the sign of the margin, which counts here, doesn't give; metrics {auroc,
+      average_precision, ece of sigmoid(margin), aurc_answers, aurc_quadruples: areas under
+      risk-coverage, ordered: right at a threshold of their own, quadruple_margin: mean};
+      reliability; risk_coverage; quadruple_margin; threshold {quad_acc, ba_acc: at_zero, held_out:
+      at thresholds chosen on other scenes, difference}}
 """
 
 from absl import flags

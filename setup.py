@@ -19,7 +19,7 @@ setup(
         "flax>=0.12.6,<0.13",
         "jax>=0.10.2,<0.12",
         "jinja2>=3.1",
-        "matplotlib>=3.9",
+        "matplotlib>=3.10",
         "ml-collections>=1.0",
         "numpy>=2.0",
         "opencv-python-headless>=4.10",

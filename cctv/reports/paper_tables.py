@@ -18,6 +18,7 @@ PAIRING = "C-TCD uses the benchmark's own pairing at test time, which no deploye
 CELLS = "Bootstrap mean ± the larger distance to the ends of the 95 % interval over scenes."
 BOLD = "Bold: the best of its group."
 _SIZE = re.compile(r"(.+?)[ _-]+(\d+(?:\.\d+)?[BM](?:-A\d+(?:\.\d+)?B)?)", re.IGNORECASE)
+_TITLE = re.compile(r"Table \d\. ")  # LaTeX numbers its tables itself
 # What pdflatex takes in a text; letters it has no font for are written by their code.
 _TEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -191,8 +192,9 @@ def as_latex(table: Table) -> str:
     out = [
         r"\begin{table*}[t]",
         r"\centering\small",
-        rf"\caption{{{_tex(' '.join([table.caption.rstrip('.') + '.', *table.notes]))}}}",
+        rf"\caption{{{_tex(' '.join([_TITLE.sub('', table.caption) + '.', *table.notes]))}}}",
         rf"\label{{tab:{table.stem}}}",
+        r"\vspace{4pt}",
         # As wide as it is, but never wider than the page.
         r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
         rf"\begin{{tabular}}{{{'l' * n_labels}{'r' * len(table.columns)}}}",

@@ -154,7 +154,7 @@ def write(folder: Path, *, scenes_: int, models: int, seed: int) -> Path:
             file.writelines(json.dumps(row) + "\n" for row in rows(model, data, rng))
     groups: dict[str, list[str]] = {}
     for model in chosen:
-        groups.setdefault(model.group, []).append(model.name)
+        groups.setdefault(f"simulated, {model.group}", []).append(model.name)
     (folder / "groups.json").write_text(json.dumps(groups, indent=1) + "\n")
     return folder
 

@@ -88,15 +88,20 @@ def group_digests(clip: Clip, size: int) -> list[bytes]:
 def resize(frames: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """uint8[F, H', W', 3] -> uint8[F, H, W, 3], size = (H, W); bicubic with antialiasing.
 
-    Pillow's filter; torchvision's, which the reference uses, is within one uint8 step of it.
+    Pillow's filter, columns before rows: in one call, newer Pillows choose the order, and values
+    are rounded in between. torchvision's, which the references use, is within one uint8 step of it
+    (two where a frame grows).
     """
     height, width = size
     if frames.shape[1:3] == (height, width):
         return frames
-    images = (Image.fromarray(frame) for frame in frames)
-    return np.stack(
-        [np.asarray(i.resize((width, height), Image.Resampling.BICUBIC)) for i in images]
-    )
+    out = []
+    for frame in frames:
+        image = Image.fromarray(frame)
+        for shape in ((width, image.height), (width, height)):
+            image = image.resize(shape, Image.Resampling.BICUBIC)
+        out.append(np.asarray(image))
+    return np.stack(out)
 
 
 def fit(height: int, width: int, *, factor: int, least: int, most: float) -> tuple[int, int]:

@@ -116,5 +116,16 @@ def build(folder: Path) -> Path:
     return folder
 
 
+def extend(source: Path, folder: Path, tokens: list[str]) -> Path:
+    """Writes tokenizer.json of `source` into `folder`, with special tokens added behind its own."""
+    saved = json.loads((source / "tokenizer.json").read_text(encoding="utf-8"))
+    first = max(t["id"] for t in saved["added_tokens"]) + 1
+    like = saved["added_tokens"][0]
+    saved["added_tokens"] += [like | {"id": first + i, "content": t} for i, t in enumerate(tokens)]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tokenizer.json").write_text(json.dumps(saved), encoding="utf-8")
+    return folder
+
+
 if __name__ == "__main__":
     build(Path(sys.argv[1]))

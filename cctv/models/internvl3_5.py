@@ -319,6 +319,6 @@ def encoder(
         ids=ids,
         positions=text_positions,
         kept=lambda clip: np.ones((clip.grid[0], frames.tokens_per_group(clip.grid)), bool),
-        options={"system_prompt": system_prompt},
+        options={"system_prompt": system_prompt or None},
         notes=processor_files.compare(folder, frames),
     )

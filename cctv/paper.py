@@ -27,7 +27,10 @@ ANNOTATIONS = flags.DEFINE_string("annotations", None, "The data; by default the
 OUT = flags.DEFINE_string("out", None, "The folder to write.")
 GROUPS = flags.DEFINE_string("groups", None, "JSON of the groups and names of models.")
 ALPHA = flags.DEFINE_float(
-    "alpha", None, "α of the contrastive methods; by default 1 where it was run, else the lowest."
+    "alpha",
+    None,
+    "α of the contrastive methods; by default 1 where it was run, else the lowest.",
+    lower_bound=0,
 )
 SCENES = flags.DEFINE_list(
     "scenes", [], "Scenes to make sheets of; by default those with most, median and fewest right."

@@ -71,7 +71,9 @@ def statistics_table(scenes: Sequence[Mapping]) -> Table:
         ]
     columns = (("value", "value", False), ("share", "share, %", False))
     caption = "Data statistics, from the annotations"
-    notes = ["Durations are those of the accident's clip."]
+    notes = [
+        "Duration of the accident's clip: the end of its contrastive segment, else the file's."
+    ]
     return Table("data_statistics", caption, (("statistic", ""),), columns, rows, notes)
 
 
@@ -149,11 +151,11 @@ def language_figure(scenes: Sequence[Mapping]) -> Figure:
         height = 2.6 + 0.24 * sum(rows) + 0.2 * len(common)
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         axes = figure.subplots(3, height_ratios=[rows[0] + 2, rows[1] + 2, 0.85 * len(common) + 2])
-        _boxes(axes[0], durations, "seconds; no duration is known")
+        _boxes(axes[0], durations, "no duration is known")
         axes[0].set_title(f"Clip durations by anomaly type: {known} of {len(scenes)} scenes",
                           loc="left")  # fmt: skip
         axes[0].set_xlabel("seconds")
-        _boxes(axes[1], lengths, "")
+        _boxes(axes[1], lengths, "no question")
         axes[1].set_title("Question lengths by category", loc="left")
         axes[1].set_xlabel("words")
         _vocabulary(axes[2], common, counts)
@@ -163,7 +165,7 @@ def language_figure(scenes: Sequence[Mapping]) -> Figure:
 def _boxes(axis: Axes, values: Mapping[str, Sequence[float]], none: str) -> None:
     """Box plots by name, the largest samples first: quartiles, median, 1.5 IQR, mean as diamond."""
     if not values:
-        axis.text(0.5, 0.5, none.partition("; ")[2], transform=axis.transAxes, ha="center")
+        axis.text(0.5, 0.5, none, transform=axis.transAxes, ha="center")
         axis.set_yticks([])
         return
     names = sorted(values, key=lambda name: (-len(values[name]), name))[:SHOWN]

@@ -57,6 +57,7 @@ def sheet(
     answers: Mapping[str, Mapping[tuple[str, str, str], Mapping]],
     *,
     title: str,
+    note: str = "",
 ) -> Figure:
     """The sheet of a scene (as `paper_data` takes it).
 
@@ -75,7 +76,8 @@ def sheet(
         total = sum(heights) + top + bottom
         figure = Figure(figsize=(_WIDTH, total))
         figure.text(0.5, 1 - 0.12 / total, printable(title), ha="center", va="top", fontsize=11)
-        facts = " · ".join(short(scene[k], 60) for k in ("anomaly_type", "view", "source"))
+        facts = [short(scene[key], 60) for key in ("anomaly_type", "view", "source")]
+        facts = " · ".join([*facts, note] if note else facts)
         figure.text(0.5, 1 - 0.36 / total, facts, ha="center", va="top", fontsize=8)
         edges = total - top - np.cumsum([0, *heights])
         places = [(low / total, (high - low) / total) for high, low in itertools.pairwise(edges)]

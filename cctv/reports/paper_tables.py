@@ -173,16 +173,16 @@ def as_markdown(table: Table) -> str:
     lines = [head, [":--"] * len(table.labels) + ["--:"] * len(table.columns)]
     for r, row in enumerate(table.rows):
         if len(groups) > 1 and r in groups.values() and row.group != row.labels[0]:
-            lines.append([f"*{_marked(row.group)}*", *[""] * (len(head) - 1)])
+            lines.append([f"*{marked(row.group)}*", *[""] * (len(head) - 1)])
         cells = []
         for c, entry in enumerate(row.entries):
             mean, plus, half = _text(entry).partition(" ± ")
-            mean = _marked(mean)
+            mean = marked(mean)
             cells.append((f"**{mean}**" if (r, c) in bold else mean) + plus + half)
-        lines.append([*map(_marked, _shown(table, row)), *cells])
+        lines.append([*map(marked, _shown(table, row)), *cells])
     body = ["| " + " | ".join(line) + " |" for line in lines]
-    notes = [f"- {_marked(note)}" for note in table.notes]
-    return "\n".join([f"## {_marked(table.caption)}", "", *body, "", *notes]) + "\n"
+    notes = [f"- {marked(note)}" for note in table.notes]
+    return "\n".join([f"## {marked(table.caption)}", "", *body, "", *notes]) + "\n"
 
 
 def as_latex(table: Table) -> str:
@@ -277,9 +277,10 @@ def _text(entry: Mapping | str) -> str:
     return entry if isinstance(entry, str) else tables.interval(entry)
 
 
-def _marked(text: str) -> str:
+def marked(text: str) -> str:
+    """A text of a user in one line of Markdown."""
     text = " ".join(text.split()).replace("\\", "\\\\")
-    for mark in "|`*_<":
+    for mark in "|`*_<[":
         text = text.replace(mark, "\\" + mark)
     return text
 

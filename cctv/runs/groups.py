@@ -15,10 +15,10 @@ ALPHA = 1.0  # of contrastive methods, where it was run
 def models(
     systems: Sequence[Mapping], *, groups: str | None, alpha: float | None
 ) -> tuple[list[Model], list[str]]:
-    """The models of entries of "systems", in the order of the groups file, and what to say of them.
+    """The models of entries of "systems" in the order of the groups file, and what to say of them.
 
-    A model that was run several times under different names of the run is one entry a run. UserError
-    for a groups file that is none, a model that it doesn't place, or an α that no method was run at.
+    A model that has several runs is one entry a run. UserError for a groups file that is none, a
+    model that it doesn't place, two models of one name, or an α that no method was run at.
     """
     runs: dict[tuple[str, str], list[Mapping]] = {}
     for system in systems:
@@ -38,7 +38,8 @@ def models(
     labels = [model.name for model in out]
     for label in labels:
         if labels.count(label) > 1:
-            raise UserError(f"{groups}: two models are called {label!r}; give each its own name")
+            where = groups or "--groups"
+            raise UserError(f"{where}: two models are called {label!r}; give each its own name")
     if alpha is not None and not any(set(m.systems) - {"base"} for m in out):
         raise UserError(f"--alpha={alpha:g}: no contrastive method was run at it")
     return out, notes

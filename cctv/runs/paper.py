@@ -3,6 +3,7 @@
 Needs rows and annotations; videos only for the frames of the sheets.
 """
 
+import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,7 +67,7 @@ def make(
     found = rows.read(paths)
     if not found:
         raise UserError(f"{', '.join(predictions)}: no prediction rows")
-    dataset = schema.load(annotations or _own_annotations(predictions))
+    dataset = schema.load(annotations) if annotations else _own_data(predictions[0])
     questions = schema.pairs_of(dataset.scenes)
     for name in scenes:
         if name not in questions:
@@ -92,12 +93,14 @@ def make(
     return [*notes, *(f"not made: {line}" for line in folder.not_made), made]
 
 
-def _own_annotations(predictions: Sequence[str]) -> Path:
-    """The data that the first run folder was made from."""
-    workdir = Path(predictions[0])
+def _own_data(run: str) -> schema.Dataset:
+    """The scenes that a run folder was made from."""
+    workdir = Path(run)
     if not workdir.is_dir():
         raise UserError(f"{workdir} is no run folder that names its data; give --annotations=DIR")
-    return sweep.data_path(workdir, sweep.read_config(workdir))
+    config = sweep.read_config(workdir)
+    dataset = schema.load(sweep.data_path(workdir, config))
+    return dataclasses.replace(dataset, scenes=dataset.scenes[: (config or {}).get("limit")])
 
 
 def _by_system(found: Sequence[Mapping]) -> dict[tuple, list[Mapping]]:
@@ -222,6 +225,8 @@ def _sheets(
         for row in some:
             scene = by_scene.setdefault(row["scene_id"], {name: {} for name in shown})
             scene[name][row["pair_id"], row["video"], row["question"]] = row
+    has_pairing = shown is not bases and any("c_tcd" in m.systems for m in models)
+    note = paper_tables.PAIRING if has_pairing else ""
     why = {name: "as asked for" for name in asked} or choose_scenes(bases or shown)
     scenes = {scene.scene_id: scene for scene in dataset.scenes}
     for i, (name, reason) in enumerate(why.items(), 1):
@@ -231,7 +236,9 @@ def _sheets(
             folder.not_made.append(f"frames of scene {name}: {lacking}")
         facts = _facts(scenes[name], None)
         answers = by_scene.get(name, {system: {} for system in shown})
-        sheet = paper_sheets.sheet(facts, videos, answers, title=f"Scene {name}: {reason}")
+        sheet = paper_sheets.sheet(
+            facts, videos, answers, title=f"Scene {name}: {reason}", note=note
+        )
         caption = f"Figures 16-18. Scene {name}: {reason}."
         folder.figure(sheet, f"figure_16-18_{i}_{slug(name)}", caption)
 
@@ -275,19 +282,20 @@ def _settings(
 
 def _index(folder: _Folder, command: str, settings: Sequence[str]) -> str:
     lines = ["# Tables and figures from prediction rows", "", "```", command, "```", ""]
-    lines += [f"- {line}" for line in settings]
+    marked = paper_tables.marked
+    lines += [f"- {marked(line)}" for line in settings]
     lines += ["", "`metrics.json` has every number. `tables/all.tex` compiles all tables.", ""]
     if folder.not_made:
-        lines += ["## Not made", "", *(f"- {line}" for line in folder.not_made), ""]
+        lines += ["## Not made", "", *(f"- {marked(line)}" for line in folder.not_made), ""]
     lines += ["## Tables", ""]
     for table in folder.tables:
         links = " · ".join(
             f"[{kind}](tables/{table.stem}.{end})"
             for kind, end in (("Markdown", "md"), ("LaTeX", "tex"), ("CSV", "csv"))
         )
-        lines.append(f"- {table.caption}: {links}")
+        lines.append(f"- {marked(table.caption)}: {links}")
     lines += ["", "## Figures", ""]
     for stem, caption in folder.figures:
         path = f"figures/{stem}"
-        lines += [f"{caption} [PDF]({path}.pdf)", "", f"![{stem}]({path}.png)", ""]
+        lines += [f"{marked(caption)} [PDF]({path}.pdf)", "", f"![{stem}]({path}.png)", ""]
     return "\n".join(lines)

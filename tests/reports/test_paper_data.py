@@ -106,6 +106,6 @@ def test_no_duration_no_word_one_scene(scenes):
 
 
 def test_texts_stay_apart(scenes):
-    for some in (scenes, renamed(scenes, 40)):
-        check_apart(data.source_figure(some))
-        check_apart(data.language_figure(some))
+    many = renamed(scenes, 40)
+    check_apart(data.source_figure(many))
+    check_apart(data.language_figure(many))

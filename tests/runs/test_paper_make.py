@@ -11,7 +11,7 @@ import pytest
 from cctv.data import schema, video
 from cctv.data.errors import UserError
 from cctv.data.schema import CELLS
-from cctv.reports import figures
+from cctv.reports import figures, paper_tables
 from cctv.runs import groups, paper, paper_curves, strips
 from cctv.runs.rows import check
 from experiments.paper_figures import simulate
@@ -95,7 +95,7 @@ def test_what_can_not_be_made_is_said_once_each(made):
     assert re.match(r"frames of scene sim0003: v\+: .*no such video file; v-: ", told[2])
     assert len(told) == 3
     text = (folder / "out" / "README.md").read_text()
-    assert all(f"- {line}\n" in text for line in told)
+    assert all(f"- {paper_tables.marked(line)}\n" in text for line in told)
     assert lines[-1].startswith("5 tables and 10 figures in ")
 
 
@@ -291,6 +291,18 @@ def test_scenes_are_chosen_by_a_rule():
         "a": "most right answers", "c": "fewest right answers", "d": "median of right answers",
     }  # fmt: skip
     assert paper.choose_scenes({"m": rows[:1]}) == {"b": "most right answers"}
+
+
+def test_a_run_folder_names_its_data(finished, tmp_path, monkeypatch):
+    """No --annotations: scenes, videos and rows are the run's."""
+    drawn = []
+    monkeypatch.setattr(figures, "save", lambda figure, stem: drawn.append((figure, stem.name)))
+    lines = paper.make([str(finished)], out=tmp_path / "out", replicates=5)
+    assert not [line for line in lines if "frames" in line]
+    sheets = [figure for figure, name in drawn if name.startswith("figure_16-18")]
+    assert len(sheets) == 2
+    assert [len([a for a in sheet.axes if a.images]) for sheet in sheets] == [8, 8]
+    assert f"{len(drawn)} figures in" in lines[-1]
 
 
 def test_slugs():

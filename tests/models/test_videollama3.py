@@ -1,0 +1,469 @@
+"""Parity of the VideoLLaMA3 port with transformers on random checkpoints in both layouts, every
+parameter perturbed; prompts against golden token ids."""
+
+import copy
+import dataclasses
+import functools
+import json
+import re
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tiny_videollama3 as tiny
+import torch
+from flax import nnx
+from safetensors.numpy import load_file, save_file
+
+from cctv.data.errors import UserError
+from cctv.data.preprocess import Clip, patch_coords
+from cctv.data.videollama3_video import VideoLLaMA3VideoProcessor
+from cctv.models import videollama3, weights
+from cctv.models.decoder import Cache
+from cctv.models.encoder import text_positions
+from cctv.models.videollama3 import Patches
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "videollama3.json"
+GRIDS = [(3, 4, 6), (2, 8, 2)]
+LENGTH = 48  # tokens of every prompt here, so that few programs are compiled
+
+
+@pytest.fixture(scope="module", autouse=True)
+def exact_matmuls():
+    with jax.default_matmul_precision("highest"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """{layout: folder} of the same weights, and the torch model."""
+    hf, original = (tmp_path_factory.mktemp(name) for name in ("transformers", "original"))
+    theirs = tiny.create(hf)
+    return {"transformers": hf, "original": tiny.as_original(hf, original)}, theirs
+
+
+@pytest.fixture(scope="module")
+def pair(folders):
+    """(torch model, our model)."""
+    return folders[1], load(folders[0]["transformers"])
+
+
+def load(folder, dtype=jnp.float32):
+    config = videollama3.from_hf(folder)
+    abstract = nnx.eval_shape(lambda: videollama3.Model(config, rngs=nnx.Rngs(0)))
+    rules = videollama3.rules(config)
+    return weights.load(folder, abstract, rules, dtype=dtype, tied=videollama3.TIED)
+
+
+def video(rng, grid):
+    """Random normalised patches of a grid of (frames, rows, columns)."""
+    frames, rows, columns = grid
+    patches = rng.standard_normal((frames, rows * columns, tiny.PATCH_DIM)).astype(np.float32)
+    coords = np.broadcast_to(patch_coords(rows, columns, merge=2), (*patches.shape[:2], 2))
+    return Patches(patches, coords, np.ones(patches.shape[:2], bool))
+
+
+def torch_video(inputs, grid):
+    return dict(
+        pixel_values_videos=torch.tensor(inputs.patches.reshape(-1, tiny.PATCH_DIM)),
+        video_grid_thw=torch.tensor([grid]),
+        video_merge_sizes=torch.tensor([2]),
+    )
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_vision_modules_match(pair, grid):
+    """The tower pooled, then the projector."""
+    theirs, ours = pair
+    inputs = video(np.random.default_rng(0), grid)
+    seen = []
+    hook = theirs.model.projector.register_forward_hook(lambda m, args, out: seen.extend(args))
+    with torch.no_grad():
+        out = theirs.model.get_video_features(**torch_video(inputs, grid))
+    hook.remove()
+    expected = out.pooler_output[0].numpy()
+    assert np.abs(expected).max() > 0.1
+    got = np.asarray(encode(ours, inputs))
+    assert got.shape == (grid[0], grid[1] * grid[2] // 4, 1, 64)
+    np.testing.assert_allclose(got.reshape(expected.shape), expected, atol=1e-5, rtol=1e-5)
+    x = np.asarray(jax.jit(type(ours.vision.vit).__call__)(
+        ours.vision.vit, inputs.patches, inputs.mask, inputs.coords
+    ))  # fmt: skip
+    pooled = x.reshape(grid[0], -1, 4, x.shape[-1]).mean(2).reshape(len(expected), -1)
+    np.testing.assert_allclose(pooled, seen[0].numpy(), atol=1e-5, rtol=1e-5)
+
+
+@jax.jit
+def encode(ours, inputs):
+    return ours.encode_video(inputs)
+
+
+def test_padding_inside_a_frame_changes_nothing(pair):
+    _, ours = pair
+    exact = video(np.random.default_rng(1), (3, 4, 6))
+    padded = Patches(*(np.pad(a, [(0, 1), (0, 8)] + [(0, 0)] * (a.ndim - 2)) for a in exact))
+    padded.patches[:, 24:] = 1e3
+    got = np.asarray(encode(ours, padded))[:3, :6]
+    np.testing.assert_allclose(got, np.asarray(encode(ours, exact)), atol=1e-5)
+
+
+def prompt(rng, kept):
+    """int32[LENGTH]: three tokens of text and the kept visual tokens of each frame, then text."""
+    ids = [1]
+    for count in kept.sum(axis=1):
+        ids += [*rng.integers(10, 280, 3), *[tiny.PAD] * count]
+    return np.array([*ids, *rng.integers(10, 280, LENGTH - len(ids))], np.int32)
+
+
+def logits(ours, inputs, kept, tokens):
+    visual = np.full(len(tokens), -1, np.int32)
+    visual[tokens == tiny.PAD] = np.flatnonzero(kept)
+    p = text_positions(tokens, visual, None)
+    features = encode(ours, inputs)
+    return np.asarray(
+        forward(ours, tokens[None], p.positions[None], visual[None],
+                features.reshape(-1, *features.shape[2:]))
+    )[0]  # fmt: skip
+
+
+@jax.jit
+def forward(ours, tokens, where, visual, features):
+    cache = Cache.zeros(ours.decoder_config, batch=1, slots=tokens.shape[1], dtype=features.dtype)
+    hidden, _ = ours(tokens, positions=where, rows=visual, features=features, cache=cache, start=0)
+    return ours.logits(hidden)
+
+
+def torch_inputs(inputs, grid, kept, tokens):
+    return torch_video(inputs, grid) | dict(
+        input_ids=torch.tensor(tokens[None]).long(),
+        video_compression_mask=torch.tensor(kept.ravel()),
+    )
+
+
+def masks(rng, grid):
+    """All tokens, and some of each frame."""
+    count = grid[1] * grid[2] // 4
+    some = rng.random((grid[0], count)) < 0.4
+    some[0], some[1:, 0] = True, True
+    return np.ones((grid[0], count), bool), some
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_logits_match_with_and_without_compression(pair, grid):
+    theirs, ours = pair
+    rng = np.random.default_rng(sum(grid))
+    inputs = video(rng, grid)
+    for kept in masks(rng, grid):
+        tokens = prompt(rng, kept)
+        with torch.no_grad():
+            expected = theirs(**torch_inputs(inputs, grid, kept, tokens)).logits[0].numpy()
+        got = logits(ours, inputs, kept, tokens)
+        assert expected.std() > 0.1
+        assert np.abs(got - expected).max() <= 1e-5 * max(1, np.abs(expected).max())
+
+
+def test_both_layouts_load_the_same_model(folders, tmp_path):
+    folders, _ = folders
+    models = [weights.leaves(load(folder)) for folder in folders.values()]
+    assert models[0].keys() == models[1].keys()
+    for name, leaf in models[0].items():
+        np.testing.assert_array_equal(leaf, models[1][name])
+    for layout, folder in folders.items():  # and what we save is what was read
+        (tmp_path / layout).mkdir()
+        config = videollama3.from_hf(folder)
+        assert config.layout == layout
+        weights.save(tmp_path / layout, load(folder), videollama3.rules(config))
+        saved, was = (load_file(f / "model.safetensors") for f in (tmp_path / layout, folder))
+        assert saved.keys() == was.keys()
+        for key, tensor in was.items():
+            np.testing.assert_array_equal(saved[key], tensor)
+
+
+def test_configs_of_both_layouts_agree(folders):
+    one, other = (videollama3.from_hf(folder) for folder in folders[0].values())
+    assert (one.token_compression, other.token_compression) == (None, True)
+    assert one == dataclasses.replace(other, layout="transformers", token_compression=None)
+    assert one.text.qkv_bias
+    assert one.text.rope_theta == 1e6
+
+
+def test_tied_checkpoints(tmp_path):
+    """The 2B ties its head; a repeated head must be equal, in either layout."""
+    hf, original = tmp_path / "hf", tmp_path / "original"
+    original.mkdir()
+    theirs = tiny.create(hf, tie=True)
+    tiny.as_original(hf, original)
+    rng = np.random.default_rng(3)
+    grid, kept = (2, 8, 2), np.ones((2, 4), bool)
+    inputs, tokens = video(rng, grid), prompt(rng, kept)
+    with torch.no_grad():
+        expected = theirs(**torch_inputs(inputs, grid, kept, tokens)).logits[0].numpy()
+    ours = load(original)
+    assert ours.decoder.head is None
+    assert np.abs(logits(ours, inputs, kept, tokens) - expected).max() <= 1e-4
+    for folder, embed in ((hf, "model.language_model"), (original, "model")):
+        file = folder / "model.safetensors"
+        tensors = load_file(file)
+        head = tensors[f"{embed}.embed_tokens.weight"]
+        save_file(tensors | {"lm_head.weight": head}, file)
+        load(folder)
+        save_file(tensors | {"lm_head.weight": head + 1}, file)
+        with pytest.raises(UserError, match=r"lm_head.weight differs"):
+            load(folder)
+
+
+def test_bfloat16_stays_near_float32(folders, pair):
+    _, ours = pair
+    low = load(folders[0]["original"], jnp.bfloat16)
+    assert {leaf.dtype for leaf in jax.tree.leaves(low)} == {jnp.dtype("bfloat16")}
+    rng = np.random.default_rng(0)
+    grid, kept = (3, 4, 6), np.ones((3, 6), bool)
+    inputs, tokens = video(rng, grid), prompt(rng, kept)
+    assert encode(low, inputs).dtype == jnp.bfloat16
+    exact, rounded = (logits(m, inputs, kept, tokens) for m in (ours, low))
+    assert np.abs(exact - rounded).max() < 0.1 * np.abs(exact).max()
+
+
+def test_strict_loading(folders, tmp_path):
+    source = folders[0]["original"]
+    (tmp_path / "config.json").write_text((source / "config.json").read_text())
+    tensors = load_file(source / "model.safetensors")
+    tensors["model.vision_encoder.head.weight"] = np.zeros(3, np.float32)
+    tensors["model.mm_projector.readout.0.bias"] = np.zeros(3, np.float32)
+    del tensors["model.vision_encoder.encoder.layers.1.self_attn.out_proj.bias"]
+    save_file(tensors, tmp_path / "model.safetensors")
+    with pytest.raises(weights.ConversionError) as error:
+        load(tmp_path)
+    assert sorted(p.split()[0] for p in error.value.problems) == [
+        "model.mm_projector.readout.0.bias",
+        "model.vision_encoder.encoder.layers.1.self_attn.out_proj.bias",
+        "model.vision_encoder.head.weight",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("layout", "name", "value"),
+    [
+        ("transformers", "model_type", "llava"),
+        ("transformers", "video_token_id", -1),
+        ("transformers", "quantization_config", {"bits": 4}),
+        ("transformers", "text_config.hidden_act", "gelu"),
+        ("transformers", "text_config.use_sliding_window", True),
+        ("transformers", "text_config.layer_types", ["sliding_attention"] * 3),
+        ("transformers", "text_config.hidden_size", "64"),
+        ("transformers", "vision_config.hidden_act", "gelu"),
+        ("transformers", "vision_config.patch_size", [14, 14]),
+        ("transformers", "vision_config.num_hidden_layers", 0),
+        ("transformers", "vision_config.rope_parameters", {"rope_theta": 1e6}),
+        ("transformers", "vision_config.layer_norm_eps", "small"),
+        ("original", "mm_projector_type", "linear"),
+        ("original", "image_token_index", None),
+        ("original", "use_token_compression", "yes"),
+        ("original", "vision_encoder", "DAMO-NLP-SG/SigLIP-NaViT"),
+        ("original", "vision_encoder_config", None),
+        ("original", "rope_scaling", {"type": "yarn"}),
+        ("original", "mm_use_x_start_end", True),
+        ("original", "num_key_value_heads", 3),
+        ("original", "vision_encoder_config.num_attention_heads", 5),
+        ("original", "vision_encoder_config.attention_bias", True),
+    ],
+)
+def test_fields_that_the_port_does_not_follow(folders, tmp_path, layout, name, value):
+    config = json.loads((folders[0][layout] / "config.json").read_text())
+    *path, last = name.split(".")
+    place = config
+    for part in path:
+        place = place[part]
+    place[last] = copy.deepcopy(value)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    words = {"num_key_value_heads": "kv heads", "num_attention_heads": "heads"}
+    words |= {"rope_scaling": "rope"}
+    with pytest.raises(UserError, match=words.get(last, last)) as error:
+        videollama3.from_hf(tmp_path)
+    assert "\n" not in str(error.value)
+    assert "config.json" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "billions"), [("videollama3_2b", 1.960), ("videollama3_7b", 8.045)]
+)
+def test_real_sizes(name, billions):
+    config = videollama3.VARIANTS[name]
+    model = nnx.eval_shape(lambda: videollama3.Model(config, rngs=nnx.Rngs(0)))
+    assert round(weights.parameter_count(model) / 1e9, 3) == billions
+    for layout in videollama3.PREFIXES:
+        rules = videollama3.rules(dataclasses.replace(config, layout=layout))
+        assert {rule.path for rule in rules} == set(weights.leaves(model))
+
+
+# Prompts
+
+
+@pytest.fixture(scope="module")
+def encoders(folders, qwen_tokenizer_dir, tmp_path_factory):
+    """layout -> a function that makes the encoder of a folder with that layout's tokenizer, whose
+    11 MB are read once."""
+    made = {}
+    saved = json.loads((qwen_tokenizer_dir / "tokenizer.json").read_text())
+    for layout, pad in (("transformers", 151656), ("original", 151665)):
+        folder = tmp_path_factory.mktemp(f"prompt_{layout}")
+        config = dataclasses.replace(videollama3.from_hf(folders[0][layout]), visual_token_id=pad)
+        text = dataclasses.replace(config.text, vocab_size=151936)
+        config = dataclasses.replace(config, text=text)
+        tokenizer = saved
+        if layout == "original":  # the added tokens of Qwen2.5, and one behind them
+            added = [t for t in saved["added_tokens"] if t["id"] < pad]
+            added.append(added[0] | {"id": pad, "content": "<image>"})
+            tokenizer = saved | {"added_tokens": added}
+        (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+        made[layout] = functools.partial(videollama3.encoder, folder, config)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(videollama3.tokenizers, "load", functools.cache(videollama3.tokenizers.load))
+        yield made
+
+
+@pytest.mark.parametrize("layout", ["transformers", "original"])
+def test_prompts_equal_the_reference(encoders, layout):
+    """cases.md 7: real times, and tokens of each frame as the compression leaves them."""
+    cases = json.loads(GOLDEN.read_text(encoding="utf-8"))["prompts"]
+    cases = [case for case in cases if case["layout"] == layout]
+    assert len(cases) > 20
+    made = {}
+    for case in cases:
+        options = case["system"], case["newline"]
+        if options not in made:
+            made[options] = encoders[layout](
+                system_prompt=case["system"],
+                newline_after_video=case["newline"],
+                video={"slot_times": False},
+            )
+        clip = Clip(None, None, np.array(case["times"]), (), "")
+        assert made[options].ids(case["question"], clip, case["kept"]) == case["ids"], case
+
+
+def test_the_form_of_the_prompt(encoders):
+    encoder = encoders["original"](system_prompt="Be brief.")
+    clip = Clip(None, None, np.array([0.97, 1.97]), (), "")
+    ids = encoder.ids("Did they collide?", clip, [2, 1])
+    assert encoder.tokenizer.decode(ids, skip_special=False) == (
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nTime 0.0s:<image><image>,"
+        "Time 1.0s:<image>\nDid they collide?<|im_end|>\n<|im_start|>assistant\n"
+    )
+    for text in ("", " \n"):
+        with pytest.raises(UserError, match="empty"):
+            encoder.ids(text, clip, [2, 1])
+    with pytest.raises(UserError, match=re.escape("<image>")):
+        encoder.ids("what <image> is this?", clip, [2, 1])
+
+
+def a_clip(encoder, frames):
+    processor = encoder.processor
+    times = np.arange(len(frames)) + 0.9
+    return Clip(frames, processor.grid(frames), times, tuple(range(len(frames))), "00" * 32)
+
+
+def moving(count=4):
+    """uint8[F, 56, 84, 3]: a square that moves over a still ground, its last two frames alike."""
+    frames = np.full((count, 56, 84, 3), 90, np.uint8)
+    for f in range(count):
+        x = 20 * min(f, count - 2)
+        frames[f, 30:50, x : x + 16] = 200
+    return frames
+
+
+@pytest.mark.parametrize("layout", ["transformers", "original"])
+def test_the_prompt_holds_the_kept_tokens_only(encoders, layout):
+    encoder = encoders[layout]()
+    clip = a_clip(encoder, moving())
+    (prompt,) = encoder.prompts(["Did they collide?"], clip)
+    kept = encoder.kept(clip)
+    assert kept.sum(axis=1).tolist() == [6, 2, 2, 1]
+    visual = prompt.visual[prompt.visual >= 0]
+    np.testing.assert_array_equal(visual, np.flatnonzero(kept))
+    assert (prompt.tokens == encoder.visual_id).sum() == kept.sum()
+    # Contiguous positions, as if the others had never been there.
+    np.testing.assert_array_equal(prompt.positions[:, 0], np.arange(len(prompt.tokens)))
+    assert prompt.next_position == len(prompt.tokens)
+    # A measured clip has no pixels: an upper bound.
+    bound = encoder.kept(clip._replace(frames=clip.frames[..., :0]))
+    assert bound.shape == kept.shape
+    assert bound.all()
+
+
+def test_compression_can_be_turned_off(encoders):
+    """By the config alone, and the manifest says so."""
+    digests = set()
+    for wanted, expected in ((None, True), (True, True), (False, False)):
+        encoder = encoders["original"](use_token_compression=wanted)
+        settings = encoder.settings()
+        assert settings["use_token_compression"] is expected
+        digests.add(settings["tokens_of_example"])
+        assert encoder.kept(a_clip(encoder, moving())).all() != expected
+    assert len(digests) == 2
+
+
+@pytest.mark.parametrize(("said", "expected"), [(None, True), (True, True), (False, False)])
+def test_what_the_processor_file_says(folders, qwen_tokenizer_dir, tmp_path, said, expected):
+    """transformers keeps the switch beside the pixel limits, which are compared."""
+    hf = folders[0]["transformers"]
+    config = dataclasses.replace(videollama3.from_hf(hf), visual_token_id=151656)
+    config = dataclasses.replace(config, text=dataclasses.replace(config.text, vocab_size=151936))
+    (tmp_path / "tokenizer.json").symlink_to(qwen_tokenizer_dir / "tokenizer.json")
+    fields = {"patch_size": 14, "merge_size": 2, "temporal_patch_size": 1, "max_frames": 180,
+              "image_mean": [0.5] * 3, "min_frames": 4, "use_token_compression": said,
+              "size": {"shortest_edge": 12544, "longest_edge": 602112}}  # fmt: skip
+    path = tmp_path / "video_preprocessor_config.json"
+    path.write_text(json.dumps(fields))
+    encoder = videollama3.encoder(tmp_path, config)
+    assert encoder.options["use_token_compression"] is expected
+    (note,) = encoder.notes
+    assert "602112" in note
+    assert "12845056" in note
+    path.write_text(json.dumps(fields | {"temporal_patch_size": 2}))
+    with pytest.raises(UserError, match="temporal_patch_size"):
+        videollama3.encoder(tmp_path, config)
+    path.write_text(json.dumps(fields | {"use_token_compression": "no"}))
+    with pytest.raises(UserError, match="use_token_compression"):
+        videollama3.encoder(tmp_path, config)
+
+
+def test_tcd_compresses_the_frames_that_are_shown(encoders):
+    """Frames shown again are one token each; VCD's noise leaves the tokens as they are."""
+    encoder = encoders["original"]()
+    clip = a_clip(encoder, moving(6))
+    kept = encoder.kept(clip)
+    repeat = encoder.keep_frames(clip, [0, 5], mode="repeat")
+    assert encoder.kept(repeat).sum(axis=1).tolist() == [6, 1, 1, 2, 1, 1]
+    (prompt,) = encoder.prompts(["Did they collide?"], repeat)
+    assert (prompt.visual >= 0).sum() == 12 != kept.sum()
+    drop = encoder.keep_frames(clip, [0, 5], mode="drop")
+    assert encoder.kept(drop).sum(axis=1).tolist() == [6, 2]
+
+
+def test_the_prefix_is_shared_up_to_the_question(encoders):
+    encoder = encoders["transformers"]()
+    clip = a_clip(encoder, moving())
+    a, b = encoder.prompts(["Did they collide?", "Was the car red?"], clip)
+    end = int(np.flatnonzero(a.visual >= 0)[-1]) + 1
+    np.testing.assert_array_equal(a.tokens[:end], b.tokens[:end])
+
+
+def test_patches_come_in_blocks_with_their_coordinates(encoders):
+    encoder = encoders["transformers"]()
+    frames = np.random.default_rng(0).integers(0, 256, (2, 56, 84, 3), np.uint8)
+    patches, coords, mask = encoder.vision_inputs(a_clip(encoder, frames))
+    assert mask.all()
+    for p in (0, 1, 2, 5, 23):
+        row, column = coords[1, p] * 14
+        block = frames[1, row : row + 14, column : column + 14] / 127.5 - 1
+        np.testing.assert_allclose(
+            patches[1, p].reshape(3, 14, 14), block.transpose(2, 0, 1), atol=1e-6
+        )
+    assert coords[0, :5].tolist() == [[0, 0], [0, 1], [1, 0], [1, 1], [0, 2]]
+
+
+def test_a_processor_of_other_sizes():
+    config = videollama3.VARIANTS["videollama3_2b"]
+    assert videollama3.processor(config, fps=2.0) == VideoLLaMA3VideoProcessor(fps=2.0)

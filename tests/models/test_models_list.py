@@ -14,6 +14,8 @@ PUBLISHED = {
     "qwen3_vl_8b": (8.767, 36 * 8 * 128, 8 * 20 * 11),
     "internvl3_5_2b": (2.348, 28 * 8 * 128, 16 * 256),
     "internvl3_5_8b": (8.528, 36 * 8 * 128, 16 * 256),
+    "videollama3_2b": (1.960, 28 * 2 * 128, 16 * 23 * 13),  # before any token is left out
+    "videollama3_7b": (8.045, 28 * 4 * 128, 16 * 23 * 13),
 }
 
 

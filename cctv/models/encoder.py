@@ -54,7 +54,10 @@ class Encoder:
 
     @property
     def measure(self):
-        """As `load_clip`, but the `Clip` has no pixels: enough for `prompts`, and quickly made."""
+        """As `load_clip`, but the `Clip` has no pixels: enough for `prompts`, and quickly made.
+
+        Where a family leaves tokens out by their pixels, such prompts hold all: an upper bound.
+        """
         return functools.partial(preprocess.measure, processor=self.processor)
 
     def settings(self) -> dict:

@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from transformers import (
+    Qwen2_5_VLConfig,
+    Qwen2_5_VLForConditionalGeneration,
     Qwen3VLConfig,
     Qwen3VLForConditionalGeneration,
     Qwen3VLMoeConfig,
@@ -89,6 +91,43 @@ def qwen3_vl_moe(folder: Path, *, seed: int = 0, **top):
     """A Qwen3-VL-MoE checkpoint, see `write`."""
     config = qwen3_vl_moe_config(**top)
     return write(folder, Qwen3VLMoeForConditionalGeneration, config, seed=seed)
+
+
+def qwen2_5_vl_config(*, text: dict | None = None, **top) -> Qwen2_5_VLConfig:
+    """Windows of 4 x 4 merged patches, full attention in two of the five layers of the tower."""
+    ids = dict(image_token_id=290, video_token_id=VIDEO_PAD)
+    ids |= dict(vision_start_token_id=VISION_START, vision_end_token_id=VISION_END)
+    return Qwen2_5_VLConfig(
+        text_config=dict(
+            vocab_size=300,
+            hidden_size=64,
+            intermediate_size=96,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            rms_norm_eps=1e-6,
+            bos_token_id=1,
+            eos_token_id=2,
+            rope_parameters=dict(rope_type="default", rope_theta=1e6, mrope_section=[4, 2, 2]),
+            **(text or {}),
+        ),
+        vision_config=dict(
+            depth=5,
+            hidden_size=48,
+            intermediate_size=80,
+            num_heads=3,
+            out_hidden_size=64,
+            fullatt_block_indexes=[1, 4],
+            tokens_per_second=2,
+        ),
+        **(dict(tie_word_embeddings=False) | ids | top),
+    )
+
+
+def qwen2_5_vl(folder: Path, *, seed: int = 0, **top):
+    """A Qwen2.5-VL checkpoint, see `write`."""
+    config = qwen2_5_vl_config(**top)
+    return write(folder, Qwen2_5_VLForConditionalGeneration, config, seed=seed)
 
 
 def prompt_tokens(rng: np.random.Generator, *, groups: int, per_group: int, text: int):

@@ -170,6 +170,15 @@ def rotate(x: jax.Array, angles: jax.Array, *, dtype: jnp.dtype | None = None) -
     return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1).astype(x.dtype)
 
 
+def grid_angles(coords: jax.Array, size: int, theta: float) -> jax.Array:
+    """Angles float32[G, P, H/2] of patches at int[G, P, 2] (row, column), heads of `size` H.
+
+    Half of the frequencies turn with the row, half with the column.
+    """
+    angles = coords.astype(jnp.float32)[..., None] * rotary_frequencies(size // 2, theta)
+    return angles.reshape(*coords.shape[:2], -1)
+
+
 def rotary_frequencies(size: int, theta: float) -> jax.Array:
     """float32[size/2]: theta^(-2i/size)."""
     return 1.0 / theta ** (jnp.arange(0, size, 2, dtype=jnp.float32) / size)

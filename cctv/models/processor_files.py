@@ -33,7 +33,8 @@ SAMPLING = (
 
 
 def compare(folder: Path, processor: VideoProcessor) -> tuple[str, ...]:
-    """One line for each limit of a checkpoint's files that this run sets otherwise.
+    """One line for each limit of a checkpoint's files that this run sets otherwise; the limits of
+    an image processor are for pictures and not asked.
 
     Fields that the family's processor does not have are not asked. UserError for patch sizes, mean
     or std that differ: the weights fit no others.
@@ -48,7 +49,9 @@ def compare(folder: Path, processor: VideoProcessor) -> tuple[str, ...]:
         value, own = optional(values, theirs, kind, where=str(path)), getattr(processor, ours)
         if value is not None and (tuple(value) if kind == NUMBERS else value) != own:
             raise UserError(f"{path}: {theirs} is {value}, but this run has {_plain(own)}")
-    free = [*LIMITS] if processor.num_frames is not None else [*LIMITS, *SAMPLING]
+    pictures = "image_processor_type" in fields and "video_processor_type" not in fields
+    limits = () if pictures else LIMITS
+    free = limits if processor.num_frames is not None else (*limits, *SAMPLING)
     notes = {}
     for theirs, ours, kind in _of(processor, free):
         value, own = optional(values, theirs, kind, where=str(path)), getattr(processor, ours)

@@ -5,7 +5,7 @@ videos of different length or size share a call (P padded, the padding masked).
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ from cctv.models.layers import (
     Linear,
     Segment,
     attend,
-    rotary_frequencies,
+    grid_angles,
     rotate,
     stack,
 )
@@ -122,12 +122,15 @@ class VisionBlock(nnx.Module):
 
 
 class Merger(nnx.Module):
-    """Joins merge_size² neighbouring patches into one token of the decoder's width."""
+    """Joins merge_size² neighbouring patches into one token of the decoder's width.
 
-    def __init__(self, c: VisionConfig, *, norm_after: bool, rngs: nnx.Rngs):
+    `c` needs width, merge_size and out_width; `norm` makes the norm of a size.
+    """
+
+    def __init__(self, c: Any, *, norm_after: bool = False, norm=LayerNorm, rngs: nnx.Rngs):
         joined = c.width * c.merge_size**2
         self.joined, self.norm_after = joined, norm_after
-        self.norm = LayerNorm(joined if norm_after else c.width, eps=1e-6)
+        self.norm = norm(joined if norm_after else c.width, eps=1e-6)
         self.fc1 = Linear(joined, joined, rngs=rngs)
         self.fc2 = Linear(joined, c.out_width, rngs=rngs)
 
@@ -148,7 +151,7 @@ class VisionTower(nnx.Module):
         self.patch = Linear(c.patch_dim, c.width, rngs=rngs)
         self.table = Embed(c.table_side**2, c.width, rngs=rngs)
         self.layers = stack(lambda r: VisionBlock(c, rngs=r), c.num_layers, rngs=rngs)
-        self.merger = Merger(c, norm_after=False, rngs=rngs)
+        self.merger = Merger(c, rngs=rngs)
         self.deepstack_mergers = (
             stack(lambda r: Merger(c, norm_after=True, rngs=r), len(c.deepstack), rngs=rngs)
             if c.deepstack
@@ -163,10 +166,7 @@ class VisionTower(nnx.Module):
         x = self.patch(inputs.patches.astype(dtype))  # [G, P, D]
         learned = self.table(inputs.taps).astype(jnp.float32) * inputs.weights[..., None]
         x = x + learned.sum(axis=-2).astype(dtype)
-        # Half of the frequencies turn with the row, half with the column.
-        frequencies = rotary_frequencies(c.width // c.num_heads // 2, c.rope_theta)  # [H/4]
-        angles = inputs.coords.astype(jnp.float32)[..., None] * frequencies  # [G, P, 2, H/4]
-        angles = angles.reshape(*inputs.coords.shape[:2], -1)  # [G, P, H/2]
+        angles = grid_angles(inputs.coords, c.width // c.num_heads, c.rope_theta)  # [G, P, H/2]
 
         def run(x, first, last):
             part = jax.tree.map(lambda w: w[first:last], self.layers)

@@ -17,7 +17,7 @@ from cctv.models.layers import (
     Linear,
     Segment,
     attend,
-    rotary_frequencies,
+    grid_angles,
     rotate,
     stack,
 )
@@ -133,10 +133,7 @@ class ViT(nnx.Module):
             mask = jnp.pad(mask, ((0, 0), (1, 0)), constant_values=True)
         angles = None
         if c.rope_theta is not None:
-            # Half of the frequencies turn with the row, half with the column.
-            frequencies = rotary_frequencies(c.width // c.num_heads // 2, c.rope_theta)
-            angles = coords.astype(jnp.float32)[..., None] * frequencies  # [G, P, 2, H/4]
-            angles = angles.reshape(*coords.shape[:2], -1)  # [G, P, H/2]
+            angles = grid_angles(coords, c.width // c.num_heads, c.rope_theta)  # [G, P, H/2]
         x, _ = jax.lax.scan(lambda h, b: (b(h, angles, mask), None), x, self.layers)
         x = x[:, 1:] if c.class_token else x
         return x if self.norm is None else self.norm(x)

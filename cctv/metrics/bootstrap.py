@@ -4,11 +4,14 @@ Axes: S scenes, P answer patterns, R replicates, K metrics; `...` is any set of 
 and each category) that share the resampled scenes.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from cctv.metrics import quadruples
+
+_AT_ONCE = 2**20  # replicates x groups whose metrics are held together
 
 
 class Interval(NamedTuple):
@@ -60,10 +63,19 @@ def summarise(value: np.ndarray, replicates: np.ndarray) -> Interval:
 
 def intervals(scenes: np.ndarray, weights: np.ndarray) -> dict[str, Interval]:
     """Interval of every metric, by key, from scene histograms int[..., S, P]."""
+    *lead, n_scenes, n_patterns = scenes.shape
+    groups = scenes.reshape(math.prod(lead), n_scenes, n_patterns)  # [G, S, P]
+    at_once = max(1, _AT_ONCE // len(weights))
+    parts = [groups[i : i + at_once] for i in range(0, len(groups), at_once)]
+    found = [_summary(part, weights) for part in parts]
+    return _by_key(Interval(*(np.concatenate(f, axis=1).reshape(-1, *lead) for f in zip(*found))))
+
+
+def _summary(scenes: np.ndarray, weights: np.ndarray) -> Interval:
+    """[K, G] each, from int[G, S, P]."""
     plug_in = quadruples.plug_in(scenes.sum(-2))
-    value = np.stack([plug_in[key] for key in quadruples.KEYS])  # [K, ...]
-    found = summarise(value, quadruples.replicate_metrics(weights, scenes))
-    return _by_key(found)
+    value = np.stack([plug_in[key] for key in quadruples.KEYS])
+    return summarise(value, quadruples.replicate_metrics(weights, scenes))
 
 
 def differences(a: np.ndarray, b: np.ndarray, weights: np.ndarray) -> dict[str, Interval]:

@@ -161,6 +161,16 @@ def test_paired_differences_resample_the_same_scenes_row_18():
     assert found["quad_acc"].high - found["quad_acc"].low < alone.high - alone.low
 
 
+def test_groups_in_parts_are_those_at_once(monkeypatch):
+    groups = np.stack([histograms(make(6, seed=s)) for s in range(6)]).reshape(2, 3, 6, 81)
+    weights = bootstrap.draw_weights(6, replicates=20, seed=0)
+    once = bootstrap.intervals(groups, weights)
+    monkeypatch.setattr(bootstrap, "_AT_ONCE", 90)
+    for key, interval in bootstrap.intervals(groups, weights).items():
+        assert interval.value.shape == (2, 3)
+        np.testing.assert_allclose(interval, once[key], rtol=1e-12)
+
+
 @pytest.mark.parametrize("n_scenes", [0, 1])
 def test_no_scene_and_one_scene(n_scenes):
     scenes = [[("yes", "no", "no", "no"), ("yes", "yes", "no", "no")]][:n_scenes]

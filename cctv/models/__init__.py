@@ -19,6 +19,8 @@ from cctv.data.errors import UserError
 MODELS = {
     "qwen3_vl": "cctv.models.qwen3_vl",
     "internvl3_5": "cctv.models.internvl3_5",
+    "qwen2_5_vl": "cctv.models.qwen2_5_vl",
+    "qwen3_vl_moe": "cctv.models.qwen3_vl_moe",
     "videollama3": "cctv.models.videollama3",
 }
 
@@ -27,6 +29,8 @@ _RANDOM = "random checkpoint, fp32, CPU, against transformers 5.24.0"
 TESTED_ON = {
     "qwen3_vl": (_RANDOM,),
     "internvl3_5": (_RANDOM,),
+    "qwen2_5_vl": (_RANDOM,),
+    "qwen3_vl_moe": (_RANDOM,),
     "videollama3": (_RANDOM,),
 }
 

@@ -9,18 +9,17 @@ from safetensors.numpy import load_file, save_file
 from tiny import perturb
 from transformers import InternVLConfig, InternVLForConditionalGeneration
 
-IMG, IMG_END, CONTEXT, YES, NO = 291, 292, 293, 7, 9
-STOP = 999  # not a token, so that answers run to their full length
+IMG, IMG_END, CONTEXT = 291, 292, 293
 SIDE, PATCH = 4, 6  # patches a side of a frame, pixels a side of a patch
 TOKENS = SIDE**2 // 4  # visual tokens of a frame
 
 
-def config(**top) -> InternVLConfig:
+def config(*, vocab_size: int = 300, **top) -> InternVLConfig:
     """Odd sizes; the decoder has Qwen3's norms of q and k."""
     return InternVLConfig(
         text_config=dict(
             model_type="qwen3",
-            vocab_size=300,
+            vocab_size=vocab_size,
             hidden_size=64,
             intermediate_size=96,
             num_hidden_layers=3,

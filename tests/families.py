@@ -1,0 +1,72 @@
+"""What the tests that all families share need to know of each: `FAMILIES`.
+
+A family's entry makes a tiny random checkpoint of it, and turns what our encoder gives (vision
+inputs and tokens) into the arguments of the torch model.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tiny_internvl
+import torch
+from tokenizers import AddedToken
+
+from cctv.data.preprocess import Clip
+from cctv.models import tiny
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """One family of `cctv.models.MODELS`.
+
+    control: its tokens beside those of `cctv.models.tiny.CONTROL`. create: (folder, vocabulary
+    size, token ids) -> the eager fp32 torch model that it wrote there. torch_inputs: (encoder,
+    clip, vision inputs, tokens int64[1, S]) -> arguments of that model. shapes: (frames, height,
+    width) of two counterparts as they come from a file, of different token counts where the
+    family has such. video, options: settings of its encoder.
+    """
+
+    create: Callable[[Path, int, Mapping[str, int]], torch.nn.Module]
+    torch_inputs: Callable[[Any, Clip, Any, torch.Tensor], dict[str, Any]]
+    shapes: tuple[tuple[int, int, int], tuple[int, int, int]]
+    control: tuple[str, ...] = ()
+    video: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def write_tokenizer(folder: Path, family: Family, texts: list[str]) -> tuple[int, dict[str, int]]:
+    """A tokenizer of some texts in `folder`: its size and the ids of its control tokens."""
+    tokenizer = tiny.train_tokenizer(texts)
+    added = [AddedToken(t, normalized=False, special=True) for t in family.control]
+    tokenizer.add_special_tokens(added)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    ids = {t: tokenizer.token_to_id(t) for t in (*tiny.CONTROL, *family.control)}
+    return tokenizer.get_vocab_size(), ids
+
+
+def _internvl(folder: Path, size: int, ids: Mapping[str, int]):
+    return tiny_internvl.create(folder, vocab_size=size, image_token_id=ids["<IMG_CONTEXT>"])
+
+
+def _internvl_inputs(encoder, clip: Clip, inputs, tokens: torch.Tensor) -> dict[str, Any]:
+    """Patches put back where they were in the frame."""
+    size, side = encoder.processor.patch_size, encoder.processor.image_size
+    pixels = np.empty((len(inputs.patches), 3, side, side), np.float32)
+    for frame, patches, coords in zip(pixels, inputs.patches, inputs.coords):
+        for patch, (row, column) in zip(patches, coords * size):
+            frame[:, row : row + size, column : column + size] = patch.reshape(3, size, size)
+    return {"input_ids": tokens, "pixel_values": torch.tensor(pixels)}
+
+
+FAMILIES = {
+    "internvl3_5": Family(
+        create=_internvl,
+        torch_inputs=_internvl_inputs,
+        shapes=((8, 30, 50), (8, 40, 20)),
+        control=("<img>", "</img>", "<IMG_CONTEXT>"),
+        options={"system_prompt": "You watch traffic."},
+    ),
+}

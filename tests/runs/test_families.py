@@ -1,0 +1,265 @@
+"""Every family through the same engine, methods, rows and runs, against its transformers model."""
+
+import hashlib
+import importlib
+import shutil
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from families import FAMILIES, write_tokenizer
+from flax import nnx
+
+from cctv import models
+from cctv.data.preprocess import Clip, resize
+from cctv.data.schema import SIDES, QuestionPair, Scene
+from cctv.decoding import engine as engines
+from cctv.decoding.contrast import CTCD, TCD, VCD, Base, noise_scales
+from cctv.models import weights
+from cctv.runs import builtin, predict, run
+
+STEPS, ALPHA, SEED = 3, 0.5, 7
+PROMPT = "Watch and answer with Yes or No. {question}"
+SYSTEMS = {
+    "base": Base(),
+    "vcd": VCD(noise_step=500),
+    "tcd": TCD(),
+    "drop": TCD(num_frames=3, mode="drop"),
+    "c_tcd": CTCD(),
+}
+QUESTIONS = (
+    ("Did the red car hit the van?", "Did it stop?"),
+    (
+        "Was the bus the first to enter the junction at 0.5 s?",
+        "Did a truck leave the road, or not?",
+    ),
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def exact_matmuls():
+    with jax.default_matmul_precision("highest"):
+        yield
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def one(request, tmp_path_factory):
+    """A tiny checkpoint of a family: its folder, torch model, our model, encoder, clips."""
+    family, module = FAMILIES[request.param], models.get(request.param)
+    folder = tmp_path_factory.mktemp(request.param)
+    texts = [PROMPT, *(q for pair in QUESTIONS for q in pair)]
+    theirs = family.create(folder, *write_tokenizer(folder, family, texts))
+    config = module.from_hf(folder)
+    abstract = nnx.eval_shape(lambda: module.Model(config, rngs=nnx.Rngs(0)))
+    ours = weights.load(folder, abstract, module.rules(config), dtype=jnp.float32, tied=module.TIED)
+    encoder = module.encoder(folder, config, video=dict(family.video), **family.options)
+    clips = {side: clip(encoder, *shape) for side, shape in zip(SIDES, family.shapes)}
+    return SimpleNamespace(
+        name=request.param, family=family, folder=folder, theirs=theirs, ours=ours,
+        encoder=encoder, clips=clips,
+    )  # fmt: skip
+
+
+def clip(encoder, count, height, width, *, seed=0) -> Clip:
+    """A clip as `load_clip` gives it, of frames that change from one to the next."""
+    rng = np.random.default_rng([seed, count, height])
+    frames = rng.integers(0, 256, (count, height, width, 3)).astype(np.uint8)
+    frames = resize(frames, encoder.processor.smart_resize(count, height, width))
+    return Clip(
+        frames=frames,
+        grid=encoder.processor.grid(frames),
+        times=np.arange(count) / 2,
+        indices=tuple(range(count)),
+        digest=hashlib.sha256(frames.tobytes()).hexdigest(),
+    )
+
+
+def scene(name="s", questions=QUESTIONS) -> Scene:
+    pairs = [
+        QuestionPair(pair_id=f"{name}-{i}", category="event", positive=a, negative=b)
+        for i, (a, b) in enumerate(questions)
+    ]
+    return Scene(
+        scene_id=name, source="", view="", anomaly_type="", videos={}, questions=tuple(pairs)
+    )
+
+
+def rows_of(one, names, units, **settings):
+    """{(system, text, side): row} of the first unit."""
+    systems = [
+        predict.System(method=SYSTEMS[n], alpha=0.0 if n == "base" else ALPHA, model=n, run="")
+        for n in names
+    ]
+    settings = dict(vision_batch=4, max_new_tokens=STEPS, seed=SEED) | settings
+    engine = engines.Engine(one.ours, one.encoder, **settings)
+    first = units[0].scene
+    texts = {(p.pair_id, side): getattr(p, side) for p in first.questions for side in SIDES}
+    found = predict.rows_of(units, systems, engine=engine, prompt=PROMPT)
+    return {
+        (row["model"], texts[row["pair_id"], row["question"]], row["video"]): row
+        for row in found
+        if row["scene_id"] == first.scene_id
+    }
+
+
+@pytest.fixture(scope="module")
+def rows(one):
+    """The rows of one scene under all systems, in one pass."""
+    return rows_of(one, SYSTEMS, [predict.Unit(scene(), one.clips)])
+
+
+# The same by transformers, one prompt at a time and without a cache.
+
+
+def noisy(one, clip):
+    """Vision inputs under VCD's noise, drawn patch by patch on the normalised pixels."""
+    inputs = one.encoder.vision_inputs(clip)
+    key = jax.random.fold_in(jax.random.key(SEED), np.uint32(int(clip.digest[:8], 16)))
+    keep, add = noise_scales(SYSTEMS["vcd"].noise_step)
+    groups, patches, size = inputs.patches.shape
+    out = np.empty_like(inputs.patches)
+    for g in range(groups):
+        for p in range(patches):
+            k = jax.random.fold_in(jax.random.fold_in(key, g), p)
+            out[g, p] = keep * inputs.patches[g, p] + add * np.asarray(
+                jax.random.normal(k, (size,))
+            )
+    return inputs._replace(patches=out)
+
+
+def forms(one, name, side):
+    """(clip, vision inputs) of the original and of what a system contrasts it with."""
+    clip = one.clips[side]
+    original = (clip, one.encoder.vision_inputs(clip))
+    if name == "base":
+        return [original]
+    if name == "vcd":
+        return [original, (clip, noisy(one, clip))]
+    if name == "c_tcd":
+        other = one.clips[SIDES[1 - SIDES.index(side)]]
+    else:
+        method = SYSTEMS[name]
+        kept = method.kept(len(clip.indices))
+        other = one.encoder.keep_frames(clip, kept, mode=method.mode)
+    return [original, (other, one.encoder.vision_inputs(other))]
+
+
+def logits(one, form, tokens):
+    """float64[vocabulary] after the last token."""
+    tokens = torch.tensor(np.asarray(tokens)[None]).long()
+    with torch.no_grad():
+        out = one.theirs(**one.family.torch_inputs(one.encoder, *form, tokens))
+    return out.logits[0, -1].double().numpy()
+
+
+def greedy(one, branches, text, alpha, *, steps):
+    """(tokens, margins): the first margins of the fused logits and of each further branch."""
+    prompts = [
+        one.encoder.prompts([PROMPT.format(question=text)], c)[0].tokens for c, _ in branches
+    ]
+    yes, no = one.encoder.answer_ids
+    said, margins = [], None
+    for _ in range(steps):
+        z = [logits(one, form, [*p, *said]) for form, p in zip(branches, prompts)]
+        fused = z[0] if len(z) == 1 else (1 + alpha) * z[0] - alpha * z[1]
+        if margins is None:
+            margins = [a[yes] - a[no] for a in (fused, *z[1:])]
+        token = int(fused.argmax())
+        if token in one.encoder.stop_ids:
+            break
+        said.append(token)
+        if len(said) == 1 and token in (yes, no):
+            break
+    return said, margins
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_rows_equal_transformers(one, rows, name):
+    """Margins of every cell and branch; the first two questions also to their last token."""
+    alpha, compared = (0.0 if name == "base" else ALPHA), 0
+    for side in SIDES:
+        branches = forms(one, name, side)
+        for i, text in enumerate(q for pair in QUESTIONS for q in pair):
+            row = rows[name, text, side]
+            said, margins = greedy(one, branches, text, alpha, steps=STEPS if i < 2 else 1)
+            assert row["status"] in ("ok", "unparsed")
+            assert abs(row["margin"] - margins[0]) < 1e-4 * (1 + 2 * alpha)
+            if name != "base":
+                assert abs(row["margin_contrast"] - margins[1]) < 1e-4
+                assert abs(row["margin_contrast"] - rows["base", text, side]["margin"]) > 1e-4
+            if i < 2:
+                assert row["answer"] == one.encoder.decode(said)
+                assert row["n_answer_tokens"] == len(said)
+            compared += 1
+    assert compared == 2 * 4
+
+
+def test_c_tcd_is_read_off_the_base(rows):
+    for (name, text, side), row in rows.items():
+        if name == "c_tcd":
+            other = SIDES[1 - SIDES.index(side)]
+            assert row["margin_contrast"] == rows["base", text, other]["margin"]
+
+
+def test_branches_have_prompts_of_different_length(one, rows):
+    """Where counterparts can't, the video that TCD shortened is the shorter one."""
+    text = PROMPT.format(question=QUESTIONS[0][0])
+    kept = SYSTEMS["drop"].kept(8)
+    short = one.encoder.keep_frames(one.clips["positive"], kept, mode="drop")
+    own, dropped = (len(one.encoder.prompts([text], c)[0].tokens)
+                    for c in (one.clips["positive"], short))  # fmt: skip
+    assert rows["base", QUESTIONS[0][0], "positive"]["n_prompt_tokens"] == own > dropped
+    counts = {rows["base", QUESTIONS[0][0], side]["n_prompt_tokens"] for side in SIDES}
+    assert len(counts) == (1 if one.name in SAME_LENGTH else 2)
+
+
+SAME_LENGTH = ("internvl3_5",)  # families that show every video in as many tokens
+
+
+def test_batch_order_and_company_change_nothing(one, rows):
+    """Other batches, the questions in another order, and a longer scene in the same pass."""
+    (count, height, width), other = one.family.shapes
+    longer = {
+        "positive": clip(one.encoder, count + 3, height, width, seed=1),
+        "negative": clip(one.encoder, *other, seed=1),
+    }
+    reverse = [(b, a) for a, b in reversed(QUESTIONS)]
+    units = [predict.Unit(scene("s", reverse), one.clips), predict.Unit(scene("longer"), longer)]
+    found = rows_of(one, ("base", "vcd", "c_tcd"), units, batch=3, vision_batch=3)
+    assert len(found) == 3 * 2 * 4
+    for at, row in found.items():
+        assert abs(row["margin"] - rows[at]["margin"]) < 1e-4 * (1 + 2 * ALPHA), at
+        assert row["answer"] == rows[at]["answer"]
+        assert row["n_prompt_tokens"] == rows[at]["n_prompt_tokens"]
+
+
+# Whole runs
+
+
+@pytest.fixture(scope="module")
+def config(one, cache):
+    """The family's own config on two scenes of the built-in world and the tiny checkpoint."""
+    c = importlib.import_module(f"configs.{one.name}").get_config()
+    c.data.path = str(builtin.dataset(scenes=2, seed=10, size=(160, 90)))
+    c.model.path, c.model.dtype, c.model.name = str(one.folder), "float32", one.name
+    c.max_new_tokens, c.bootstrap.replicates = 2, 50
+    c.video.update(one.family.video)
+    c.model.update(one.family.options)
+    return c
+
+
+def test_an_interrupted_run_resumes_to_the_same_files(one, config, tmp_path, monkeypatch):
+    assert run.evaluate(config, tmp_path / "whole") == 0
+    shutil.copytree(tmp_path / "whole", tmp_path / "part")
+    name = "predictions-00000-of-00001.jsonl"
+    lines = (tmp_path / "whole" / name).read_text().splitlines(keepends=True)
+    (tmp_path / "part" / name).write_text("".join(lines[: len(lines) // 3]))
+    (tmp_path / "part" / "metrics.json").unlink()
+    assert run.evaluate(config, tmp_path / "part") == 0
+    resumed = (tmp_path / "part" / name).read_text().splitlines(keepends=True)
+    assert sorted(resumed) == sorted(lines)
+    for name in ("metrics.json",):
+        assert (tmp_path / "part" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

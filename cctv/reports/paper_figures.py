@@ -126,9 +126,11 @@ def failure_figure(models: Sequence[Model]) -> Figure:
             y = np.arange(len(models)) + (i - 1.5) * thick
             axis.barh(y, _values(entries), thick, label=heads[key], **bar_style(*look))
             axis.errorbar(_values(entries), y, xerr=_whiskers(entries), **_WHISKER)
-            for place, entry in zip(y, entries):
+            for place, entry, model in zip(y, entries, models):
                 if entry["value"] is None:
-                    axis.text(0.5, place, "undefined: nothing is wrong", va="center", fontsize=6)
+                    some = model.base["n_incomplete"] < model.base["n_pairs"]
+                    why = "nothing is wrong" if some else "nothing is complete"
+                    axis.text(0.5, place, f"undefined: {why}", va="center", fontsize=6)
         axis.set_yticks(range(len(models)), labels_of([m.name for m in models]))
         axis.set_ylim(len(models) - 0.5, -0.5)
         axis.set_xlim(0, 100)

@@ -71,7 +71,7 @@ def sheet(
     frames = [_strip_height(v) for v in videos]
     grids = [_HEAD + _ROW * (len(answers) + 0.6)] * len(blocks)
     with style():
-        heights = [*frames, _LINE * (len(lines) + 0.5), *grids]
+        heights = [*frames, _LINE * (len(lines) + 1), *grids]
         top, bottom = 0.62, 0.4
         total = sum(heights) + top + bottom
         figure = Figure(figsize=(_WIDTH, total))
@@ -144,7 +144,7 @@ def _frames(figure: Figure, video: Video, bottom: float, height: float) -> None:
 def _questions(figure: Figure, lines: Sequence[str], bottom: float, height: float) -> None:
     step = _LINE / figure.get_figheight()
     for i, line in enumerate(lines):
-        figure.text(0.01, bottom + height - (i + 0.2) * step, line, va="top", fontsize=7.5,
+        figure.text(0.01, bottom + height - (i + 0.9) * step, line, va="top", fontsize=7.5,
                     fontfamily="DejaVu Sans Mono")  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from cctv.metrics import evaluate
 from cctv.reports import figures, paper_data, paper_figures, paper_sheets, paper_tables
 from cctv.reports.paper_tables import Model, Table
 from cctv.runs import groups as grouping
-from cctv.runs import manifest, paper_curves, rows, strips, sweep
+from cctv.runs import manifest, moments, paper_curves, rows, sweep
 
 MOST_LINES = 20  # of a sheet that shows contrastive methods too
 
@@ -188,7 +188,7 @@ def _curves(
 
 
 def _data(folder: _Folder, dataset: schema.Dataset) -> None:
-    facts = [_facts(scene, strips.duration(scene, dataset)) for scene in dataset.scenes]
+    facts = [_facts(scene, moments.duration(scene, dataset)) for scene in dataset.scenes]
     folder.table(paper_data.statistics_table(facts), "")
     what = "Scenes by anomaly type, view and source."
     folder.figure(paper_data.source_figure(facts), "figure_03_sources", f"Figure 3. {what}")
@@ -230,7 +230,7 @@ def _sheets(
     why = {name: "as asked for" for name in asked} or choose_scenes(bases or shown)
     scenes = {scene.scene_id: scene for scene in dataset.scenes}
     for i, (name, reason) in enumerate(why.items(), 1):
-        videos = strips.moments(scenes[name], dataset)
+        videos = moments.frames(scenes[name], dataset)
         lacking = "; ".join(f"{video.title}: {video.note}" for video in videos if video.note)
         if lacking:
             folder.not_made.append(f"frames of scene {name}: {lacking}")

@@ -183,6 +183,9 @@ def test_undefined_metrics_are_gaps_that_are_said(world):
     axis = figures.failure_figure([model]).axes[0]
     assert np.isnan(bars_of(axis)["PosOmiss"][0].get_width())
     assert [t.get_text() for t in axis.texts] == ["undefined: nothing is wrong"]
+    model.base["n_incomplete"] = model.base["n_pairs"]
+    texts = [t.get_text() for t in figures.failure_figure([model]).axes[0].texts]
+    assert texts == ["undefined: nothing is complete"]
     assert "event" in figures.categories_of([model, world.models[1]])
     assert figures.categories_of([model]) == ["counterfactual", "key_entity", "spatial",
                                               "spatial_temporal"]  # fmt: skip

@@ -12,7 +12,7 @@ from cctv.data import schema, video
 from cctv.data.errors import UserError
 from cctv.data.schema import CELLS
 from cctv.reports import figures, paper_tables
-from cctv.runs import groups, paper, paper_curves, strips
+from cctv.runs import groups, moments, paper, paper_curves
 from cctv.runs.rows import check
 from experiments.paper_figures import simulate
 
@@ -222,7 +222,7 @@ def test_frames_at_the_moments_and_durations(made):
     folder, scenes, *_ = made
     dataset = schema.load(folder)
     first, second = dataset.scenes[:2]
-    one, two = strips.moments(first, dataset)
+    one, two = moments.frames(first, dataset)
     assert [frame.title for frame in one.frames] == [
         "first 0.00 s", "branch 1.00 s", "contact (on v+) 2.00 s", "last 4.00 s",
     ]  # fmt: skip
@@ -230,13 +230,13 @@ def test_frames_at_the_moments_and_durations(made):
     assert grey == pytest.approx([0, 50, 100, 200], abs=4)
     assert (two.frames, "no such video file" in two.note) == ([], True)
     plain = dataclasses.replace(first, split_time=None, segments={})
-    spread, _ = strips.moments(plain, dataset)
+    spread, _ = moments.frames(plain, dataset)
     assert [f.title for f in spread.frames] == ["0.00 s", "1.50 s", "2.50 s", "4.00 s"]
     late = dataclasses.replace(plain, split_time=99.0)
-    assert len(strips.moments(late, dataset)[0].frames) == 4
-    assert strips.duration(first, dataset) == scenes[0]["segments"]["contrastive"][1]
-    assert strips.duration(plain, dataset) == pytest.approx(4.5)
-    assert strips.duration(dataclasses.replace(second, segments={}), dataset) is None
+    assert len(moments.frames(late, dataset)[0].frames) == 4
+    assert moments.duration(first, dataset) == scenes[0]["segments"]["contrastive"][1]
+    assert moments.duration(plain, dataset) == pytest.approx(4.5)
+    assert moments.duration(dataclasses.replace(second, segments={}), dataset) is None
 
 
 def questions_of(scenes):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import tiny_internvl
+import tiny_videollama3
 import torch
 from tokenizers import AddedToken
 
@@ -61,6 +62,21 @@ def _internvl_inputs(encoder, clip: Clip, inputs, tokens: torch.Tensor) -> dict[
     return {"input_ids": tokens, "pixel_values": torch.tensor(pixels)}
 
 
+def _videollama3(folder: Path, size: int, ids: Mapping[str, int]):
+    return tiny_videollama3.create(folder, vocab_size=size, video_token_id=ids["<|video_pad|>"])
+
+
+def _videollama3_inputs(encoder, clip: Clip, inputs, tokens: torch.Tensor) -> dict[str, Any]:
+    """The tokens that the prompt holds are those of the clip's own pixels, also under noise."""
+    return {
+        "input_ids": tokens,
+        "pixel_values_videos": torch.tensor(inputs.patches.reshape(-1, inputs.patches.shape[-1])),
+        "video_grid_thw": torch.tensor([clip.grid]),
+        "video_merge_sizes": torch.tensor([encoder.processor.merge_size]),
+        "video_compression_mask": torch.tensor(encoder.kept(clip).ravel()),
+    }
+
+
 FAMILIES = {
     "internvl3_5": Family(
         create=_internvl,
@@ -68,5 +84,11 @@ FAMILIES = {
         shapes=((8, 30, 50), (8, 40, 20)),
         control=("<img>", "</img>", "<IMG_CONTEXT>"),
         options={"system_prompt": "You watch traffic."},
+    ),
+    "videollama3": Family(
+        create=_videollama3,
+        torch_inputs=_videollama3_inputs,
+        shapes=((8, 56, 84), (8, 56, 60)),
+        video={"min_pixels": 1568},
     ),
 }

@@ -64,9 +64,10 @@ def one(request, tmp_path_factory):
 
 
 def clip(encoder, count, height, width, *, seed=0) -> Clip:
-    """A clip as `load_clip` gives it, of frames that change from one to the next."""
+    """A clip as `load_clip` gives it, of frames whose right half changes from one to the next."""
     rng = np.random.default_rng([seed, count, height])
     frames = rng.integers(0, 256, (count, height, width, 3)).astype(np.uint8)
+    frames[:, :, : width // 2] = frames[0, :, : width // 2]
     frames = resize(frames, encoder.processor.smart_resize(count, height, width))
     return Clip(
         frames=frames,

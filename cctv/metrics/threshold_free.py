@@ -94,8 +94,8 @@ def analyse(
         reliability=reliable,
         answers=_risk(np.abs(cells), ~right.ravel(), np.repeat(scene, 4), weights),
         quadruples=_risk(np.abs(margins).min(1), ~right.all(1), scene, weights),
-        ordered=_interval(100 * _mean(ordered, scene, weights)),
-        quadruple_margin=_interval(_mean(quadruple, scene, weights)),
+        ordered=_interval(100 * mean(ordered, scene, weights)),
+        quadruple_margin=_interval(mean(quadruple, scene, weights)),
         margin_quantiles=np.quantile(quadruple, QUANTILES / 100),
         thresholds={k: _cross_validated(margins, scene, weights, k, seed) for k in CHOSEN_BY},
     )
@@ -263,7 +263,7 @@ def _cross_validated(
         chosen.append(best_threshold(margins[~inside], key))
         used[inside] = chosen[-1]
     at_zero, there = (_score(margins, t, key) for t in (np.zeros(len(scene)), used))
-    zero, held = (100 * _mean(values, scene, weights) for values in (at_zero, there))
+    zero, held = (100 * mean(values, scene, weights) for values in (at_zero, there))
     return Threshold(np.array(chosen), _interval(zero), _interval(held), _interval(held - zero))
 
 
@@ -273,7 +273,7 @@ def _score(margins: np.ndarray, thresholds: np.ndarray, key: str) -> np.ndarray:
     return right.all(1).astype(float) if key == "quad_acc" else right @ np.array([3, 1, 1, 1]) / 6
 
 
-def _mean(values: np.ndarray, scene: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def mean(values: np.ndarray, scene: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Mean over the pairs of each weighting, float[R], from float[N]."""
     n_scenes = weights.shape[1]
     total = np.bincount(scene, weights=values, minlength=n_scenes)

@@ -37,6 +37,7 @@ FACTORS = {  # of the breakdowns
     "margin": "smallest |margin| of the four",
 }
 FEW = f"{breakdown.FEW_PAIRS} quadruples or {breakdown.FEW_SCENES} scenes"
+_LONGEST = 40  # letters of a group's name
 SHOWN_INCOMPLETE = 20  # of a system in the terminal; report.md lists all
 
 
@@ -136,9 +137,15 @@ def _breakdowns(systems: Sequence[Mapping]) -> list[Table | Block]:
             silent.append(f"By {name}: known of no quadruple.")
         elif factor != "category":
             rows = _breakdown_rows(systems, factor)
-            header = ["system", *(g["group"] for g in groups)]
+            header = ["system", *(_one_line(g["group"]) for g in groups)]
             out.append(Table(f"QuadAcc (%) by {name}; * fewer than {FEW}", header, rows))
     return [*out, Block("Not annotated", silent)] if silent else out
+
+
+def _one_line(text: str) -> str:
+    """An annotation's text as a column's head: printable, and not too long."""
+    text = "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def _breakdown_rows(systems: Sequence[Mapping], factor: str) -> list[list[str]]:
@@ -210,12 +217,12 @@ def verdict(found: Mapping) -> str:
     if missing == 0:
         said = "nothing is missing"
     elif gain["low"] <= 0:
-        said = "blindness: no gain from another threshold is shown"
+        said = "blindness, not the threshold: no gain from another one is shown"
     elif gain["value"] >= missing / 2:
         said = "mostly a biased threshold"
     else:
         share = 100 * gain["value"] / missing
-        said = f"a biased threshold costs {share:.0f} % of what is missing, blindness the rest"
+        said = f"a biased threshold costs {share:.0f} % of what is missing"
     if found["n_scenes"] < breakdown.FEW_SCENES:
         said += f"; but {found['n_scenes']} scenes are too few to tell"
     return (

@@ -4,12 +4,13 @@ Scenes are the benchmark's: 305, with 1 to 12 pairs each, 5.82 on average. The a
 pairs are drawn from the scene's own distribution over the 16 patterns, which is drawn from a
 Dirichlet distribution around that of the system: so every metric's indicators have the intra-class
 correlation ICC = 1 / (1 + concentration) inside scenes, and the true value of each metric is its
-formula at the system's distribution.
+formula at the system's distribution. Margins are normal, with a part of their variance shared by a
+scene; their truth is that of one sample of 100,000 scenes.
 """
 
 import numpy as np
 
-from cctv.metrics import bootstrap, compare, quadruples
+from cctv.metrics import bootstrap, compare, quadruples, threshold_free
 
 SCENES, PAIRS = 305, 1776
 ICCS = (0.0, 0.1, 0.3)
@@ -21,6 +22,9 @@ SYSTEMS = {
     "weak": {"yes": (0.6, 0.45, 0.55, 0.45), "right": 0.0, "always_no": 0.2},
     "strong": {"yes": (0.9, 0.1, 0.15, 0.1), "right": 0.5, "always_no": 0.05},
 }
+MARGIN_METRICS = ("auroc", "average_precision", "ece", "aurc_quadruples", "ordered")
+MARGIN_REPLICATES = 500
+_MEANS = (1.0, -0.3, 0.3, -0.6)  # margins of the four cells; their variance is 1
 _AT_ONCE = 50  # simulations that share their bootstrap draws
 _SWAP = (0, 2, 1, 3)  # cells of `unlike`
 
@@ -92,6 +96,54 @@ def coverage(name: str, *, icc: float, simulations: int, seed: int) -> dict:
             "half_width": width[key] / simulations,
         }
         for key in METRICS
+    }
+
+
+def draw_margins(
+    rng: np.random.Generator, *, icc: float, n_scenes: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Margins float[N, 4], and the scene of each pair int[N]."""
+    sizes = 1 + rng.binomial(11, (PAIRS / SCENES - 1) / 11, n_scenes)
+    scene = np.repeat(np.arange(n_scenes), sizes)
+    shared = rng.normal(0, np.sqrt(icc), (n_scenes, 1))
+    own = rng.normal(0, np.sqrt(1 - icc), (len(scene), 4))
+    return np.array(_MEANS) + shared[scene] + own, scene
+
+
+def margin_metrics(margins: np.ndarray, scene: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """MARGIN_METRICS of each weighting of the scenes, float[metrics, R]."""
+    ranking = threshold_free.over_chunks(
+        weights, margins.size, lambda w: threshold_free.ranked(margins, scene, w)
+    )
+    sure, wrong = np.abs(margins).min(1), threshold_free.quadruple_margin(margins) <= 0
+    risk = threshold_free.over_chunks(
+        weights, len(scene), lambda w: threshold_free.risk(sure, wrong, scene, w)
+    )
+    ece = threshold_free.calibration(margins, scene, weights)[1]
+    ordered = threshold_free.mean(margins[:, 0] > margins[:, 1:].max(1), scene, weights)
+    return np.stack([*ranking, ece, risk[-1], 100 * ordered])
+
+
+def margin_coverage(*, icc: float, simulations: int, seed: int) -> dict:
+    """Share of intervals that hold the truth of a metric of margins; truth, and mean value."""
+    rng = np.random.default_rng([seed, 3])
+    many = draw_margins(rng, icc=icc, n_scenes=100_000)
+    true = margin_metrics(*many, np.ones((2, 100_000)))[:, 0]
+    held, value = np.zeros(len(true)), np.zeros(len(true))
+    for i in range(simulations):
+        if i % _AT_ONCE == 0:
+            weights = bootstrap.draw_weights(
+                SCENES, replicates=MARGIN_REPLICATES, seed=int(rng.integers(2**31))
+            )
+            weights = np.concatenate([np.ones((1, SCENES)), weights])
+        found = margin_metrics(*draw_margins(rng, icc=icc, n_scenes=SCENES), weights)
+        interval = bootstrap.summarise(found[:, 0], found[:, 1:])
+        held += (interval.low <= true) & (true <= interval.high)
+        value += found[:, 0]
+    return {
+        key: {"truth": true[k], "mean": value[k] / simulations}
+        | {"coverage": 100 * held[k] / simulations}
+        for k, key in enumerate(MARGIN_METRICS)
     }
 
 

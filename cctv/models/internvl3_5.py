@@ -22,7 +22,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -30,14 +30,14 @@ from flax import nnx
 
 from cctv.data.errors import UserError
 from cctv.data.internvl_video import InternVLVideoProcessor
-from cctv.data.preprocess import Clip, patch_coords
+from cctv.data.preprocess import Clip
 from cctv.models import decoder_files, hf_config, processor_files, qwen_chat, tokenizers
 from cctv.models.decoder import DecoderConfig
 from cctv.models.encoder import Encoder, text_positions
 from cctv.models.hf_config import INDEX, POSITIVE, SIZE, SWITCH
 from cctv.models.layers import LayerNorm, Linear
 from cctv.models.video_lm import VideoLM
-from cctv.models.vit import ViT, ViTConfig
+from cctv.models.vit import Frames, ViT, ViTConfig, frames_of
 from cctv.models.weights import Rule, fused_linear, linear, norm
 
 START, CONTEXT, END = "<img>", "<IMG_CONTEXT>", "</img>"
@@ -81,15 +81,6 @@ VARIANTS = {
 }
 
 
-class Frames(NamedTuple):
-    """G frames: patches float32[G, P, patch_dim] in blocks of MERGE x MERGE; coords int32[G, P, 2]
-    (row, column); mask bool[G, P], True = a real patch."""
-
-    patches: np.ndarray
-    coords: np.ndarray
-    mask: np.ndarray
-
-
 class Tower(nnx.Module):
     """Frames to visual tokens of the decoder's width."""
 
@@ -101,7 +92,7 @@ class Tower(nnx.Module):
         self.fc2 = Linear(c.out_width, c.out_width, rngs=rngs)
 
     def __call__(self, inputs: Frames) -> jax.Array:
-        """float[G, V, 1, out_width] with V = P / MERGE²."""
+        """float[G, V, 1, out_width] with V = P / MERGE²; patches come block by block."""
         x = self.vit(inputs.patches, inputs.mask, inputs.coords)  # [G, P, D]
         # Pixel shuffle joins the channels of a block, row by row: the order patches come in.
         x = x.reshape(len(x), x.shape[1] // MERGE**2, -1)  # [G, V, 4D]
@@ -301,9 +292,7 @@ def encoder(
 
     def inputs(clip: Clip) -> Frames:
         patches = frames.patchify(clip.frames)
-        shape, (_, rows, columns) = patches.shape[:2], frames.grid(clip.frames)
-        coords = patch_coords(rows, columns, merge=MERGE)
-        return Frames(patches, np.broadcast_to(coords, (*shape, 2)), np.ones(shape, bool))
+        return frames_of(patches, *frames.grid(clip.frames)[1:], merge=MERGE)
 
     def ids(text: str, clip: Clip, counts: Sequence[int]) -> list[int]:
         head = video_ids(tokenizer, counts, system=system_prompt or None)

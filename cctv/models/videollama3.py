@@ -14,7 +14,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ import numpy as np
 from flax import nnx
 
 from cctv.data.errors import UserError
-from cctv.data.preprocess import Clip, patch_coords
+from cctv.data.preprocess import Clip
 from cctv.data.videollama3_video import VideoLLaMA3VideoProcessor
 from cctv.models import decoder_files, hf_config, processor_files, qwen_chat, tokenizers
 from cctv.models.decoder import DecoderConfig
@@ -30,7 +30,7 @@ from cctv.models.encoder import Encoder, text_positions
 from cctv.models.hf_config import INDEX, POSITIVE, SIZE, SWITCH
 from cctv.models.layers import Linear
 from cctv.models.video_lm import VideoLM
-from cctv.models.vit import ViT, ViTConfig
+from cctv.models.vit import Frames, ViT, ViTConfig, frames_of
 from cctv.models.weights import Rule, linear, norm
 
 LAYOUTS = {"video_llama_3": "transformers", "videollama3_qwen2": "original"}  # by model_type
@@ -89,15 +89,6 @@ VARIANTS = {
 }  # fmt: skip
 
 
-class Patches(NamedTuple):
-    """Frames in patches, merge block by merge block: patches float32[G, P, patch_dim], coords
-    int32[G, P, 2] (row, column), mask bool[G, P], True = a real patch."""
-
-    patches: np.ndarray
-    coords: np.ndarray
-    mask: np.ndarray
-
-
 class Tower(nnx.Module):
     """Patches to visual tokens of the decoder's width."""
 
@@ -107,8 +98,8 @@ class Tower(nnx.Module):
         self.fc1 = Linear(c.vit.width, c.out_width, rngs=rngs)
         self.fc2 = Linear(c.out_width, c.out_width, rngs=rngs)
 
-    def __call__(self, inputs: Patches) -> jax.Array:
-        """float[G, V, 1, out_width] with V = P / merge_size²."""
+    def __call__(self, inputs: Frames) -> jax.Array:
+        """float[G, V, 1, out_width] with V = P / merge_size²; patches come block by block."""
         x = self.vit(inputs.patches, inputs.mask, inputs.coords)  # [G, P, D]
         # The reference halves rows and columns bilinearly, which is the mean of 2x2 neighbours.
         x = x.reshape(len(x), -1, self.config.merge_size**2, x.shape[-1])
@@ -243,11 +234,9 @@ def encoder(
     tokenizers.check(tokenizer, folder, control=control, vocab_size=size)
     compress = _compression(folder, config, use_token_compression)
 
-    def inputs(clip: Clip) -> Patches:
+    def inputs(clip: Clip) -> Frames:
         patches = frames.patchify(clip.frames)
-        coords = patch_coords(*clip.grid[1:], merge=frames.merge_size)
-        coords = np.broadcast_to(coords, (len(patches), *coords.shape))
-        return Patches(patches, coords, np.ones(patches.shape[:2], bool))
+        return frames_of(patches, *clip.grid[1:], merge=frames.merge_size)
 
     def ids(text: str, clip: Clip, counts: Sequence[int]) -> list[int]:
         out = [*qwen_chat.system_ids(tokenizer, system_prompt), tokenizer.id(qwen_chat.START)]

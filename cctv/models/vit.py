@@ -6,11 +6,14 @@ Frames are a batch axis: attention never crosses a temporal group, and padded pa
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 
+from cctv.data.preprocess import patch_coords
 from cctv.models.layers import (
     Embed,
     LayerNorm,
@@ -61,6 +64,11 @@ class ViTConfig:
             raise ValueError(
                 f"vision width {self.width} does not split into {self.num_heads} heads"
             )
+        if self.rope_theta is not None and (self.width // self.num_heads) % 4:
+            raise ValueError(
+                f"vision width {self.width} over {self.num_heads} heads must give a head size that "
+                "is a multiple of 4"
+            )
         if self.positions and self.table_side**2 + self.class_token != self.positions:
             raise ValueError(
                 f"{self.positions} learned positions are no square of patches"
@@ -75,6 +83,24 @@ class ViTConfig:
     @property
     def patch_dim(self) -> int:
         return self.channels * self.patch_size**2
+
+
+class Frames(NamedTuple):
+    """G frames in P patches each, the tail padded.
+
+    patches float32[G, P, patch_dim]; coords int32[G, P, 2] (row, column); mask bool[G, P], True = a
+    real patch.
+    """
+
+    patches: np.ndarray
+    coords: np.ndarray
+    mask: np.ndarray
+
+
+def frames_of(patches: np.ndarray, rows: int, columns: int, *, merge: int = 1) -> Frames:
+    """The `Frames` of one video, its patches float32[G, P, patch_dim] as `patchify` orders them."""
+    shape, coords = patches.shape[:2], patch_coords(rows, columns, merge=merge)
+    return Frames(patches, np.broadcast_to(coords, (*shape, 2)), np.ones(shape, bool))
 
 
 class ViTBlock(nnx.Module):

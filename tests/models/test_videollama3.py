@@ -18,12 +18,12 @@ from flax import nnx
 from safetensors.numpy import load_file, save_file
 
 from cctv.data.errors import UserError
-from cctv.data.preprocess import Clip, patch_coords
+from cctv.data.preprocess import Clip
 from cctv.data.videollama3_video import VideoLLaMA3VideoProcessor
 from cctv.models import videollama3, weights
 from cctv.models.decoder import Cache
 from cctv.models.encoder import text_positions
-from cctv.models.videollama3 import Patches
+from cctv.models.vit import Frames, frames_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "videollama3.json"
 GRIDS = [(3, 4, 6), (2, 8, 2)]
@@ -59,10 +59,9 @@ def load(folder, dtype=jnp.float32):
 
 def video(rng, grid):
     """Random normalised patches of a grid of (frames, rows, columns)."""
-    frames, rows, columns = grid
-    patches = rng.standard_normal((frames, rows * columns, tiny.PATCH_DIM)).astype(np.float32)
-    coords = np.broadcast_to(patch_coords(rows, columns, merge=2), (*patches.shape[:2], 2))
-    return Patches(patches, coords, np.ones(patches.shape[:2], bool))
+    count, rows, columns = grid
+    patches = rng.standard_normal((count, rows * columns, tiny.PATCH_DIM)).astype(np.float32)
+    return frames_of(patches, rows, columns, merge=2)
 
 
 def torch_video(inputs, grid):
@@ -103,7 +102,7 @@ def encode(ours, inputs):
 def test_padding_inside_a_frame_changes_nothing(pair):
     _, ours = pair
     exact = video(np.random.default_rng(1), (3, 4, 6))
-    padded = Patches(*(np.pad(a, [(0, 1), (0, 8)] + [(0, 0)] * (a.ndim - 2)) for a in exact))
+    padded = Frames(*(np.pad(a, [(0, 1), (0, 8)] + [(0, 0)] * (a.ndim - 2)) for a in exact))
     padded.patches[:, 24:] = 1e3
     got = np.asarray(encode(ours, padded))[:3, :6]
     np.testing.assert_allclose(got, np.asarray(encode(ours, exact)), atol=1e-5)

@@ -11,8 +11,9 @@ import pytest
 from flax import nnx
 from jax.sharding import PartitionSpec as P
 
+from cctv import models
 from cctv.decoding import sharding
-from cctv.models import qwen3_vl, weights
+from cctv.models import weights
 
 
 @pytest.mark.slow
@@ -36,12 +37,20 @@ def test_parity_on_eight_devices():
             assert tokens == same
 
 
-@pytest.mark.parametrize("name", ["qwen3_vl_2b", "qwen3_vl_8b"])
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [
+        ("qwen3_vl", "qwen3_vl_2b"),
+        ("qwen3_vl", "qwen3_vl_8b"),
+        ("videollama3", "videollama3_7b"),
+    ],
+)
 @pytest.mark.parametrize("model", [1, 2, 4, 8, 16])
-def test_specs_of_real_sizes(name, model):
+def test_specs_of_real_sizes(family, name, model):
     """Every split axis is divisible, heads stay whole, the big ones are split where they can."""
-    config = qwen3_vl.VARIANTS[name]
-    abstract = nnx.eval_shape(lambda: qwen3_vl.Model(config, rngs=nnx.Rngs(0)))
+    module = models.get(family)
+    config = module.VARIANTS[name]
+    abstract = nnx.eval_shape(lambda: module.Model(config, rngs=nnx.Rngs(0)))
     shapes = {path: leaf.shape for path, leaf in weights.leaves(abstract).items()}
     for path, shape in shapes.items():
         spec = sharding.spec(path, shape, config=config.text, model=model)
@@ -50,6 +59,8 @@ def test_specs_of_real_sizes(name, model):
         if path == "decoder.layers.k.kernel":
             whole = config.text.num_kv_heads % model == 0
             assert spec == (P(None, None, "model") if whole else P())
+        if path in ("vision.layers.fc1.kernel", "vision.vit.layers.fc1.kernel"):
+            assert spec == (P(None, None, "model") if shape[2] % model == 0 else P())
         if path == "decoder.layers.down.kernel":
             assert spec == P(None, "model", None)
     alone, split = (

@@ -10,9 +10,8 @@ coverage    share of simulations, in percent, whose 95 % scene-bootstrap interva
 margins     the same for metrics of margins, of which a share `icc` of the variance is the scene's
 type_one    share in which two equally good systems, answering the same scenes, differ at the 5 %
             level: `permutation` the paired test, `bootstrap` 0 outside the paired interval.
-            `alike`: both draw from the scene's distribution. `unlike`: one then answers (v+, q-)
-            as (v-, q+) and the other way round, so that QuadAcc, BaAcc and MCCScore are equal but
-            the systems are not
+            `alike`: both draw from the scene's distribution. `unlike`: one draws from the system's
+            in every scene, so that metrics are equal in truth but vary otherwise between scenes
 """
 
 import json

@@ -42,6 +42,16 @@ def test_95_percent_intervals_hold_the_truth_in_93_to_97_percent(name, icc):
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("icc", simulate.ICCS)
+def test_intervals_of_the_metrics_of_margins(icc):
+    """Of fewer simulations with fewer replicates, which cost more here: wider bounds."""
+    found = simulate.margin_coverage(icc=icc, simulations=600, seed=100)
+    for key, entry in found.items():
+        assert 92 <= entry["coverage"] <= 98, f"{key}: {entry}"
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("icc", simulate.ICCS)
 @pytest.mark.parametrize("kind", ["alike", "unlike"])
 def test_equal_systems_differ_in_5_percent(kind, icc):
     found = simulate.type_one("middling", icc=icc, kind=kind, simulations=SIMULATIONS, seed=100)

@@ -4,7 +4,6 @@ parameter perturbed; prompts against golden token ids."""
 import copy
 import dataclasses
 import json
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +20,6 @@ from cctv.models.decoder import Cache
 from cctv.models.encoder import text_positions
 from cctv.models.vit import Frames, frames_of
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "videollama3.json"
 GRIDS = [(3, 4, 6), (2, 8, 2)]
 LENGTH = 48  # tokens of every prompt here, so that few programs are compiled
 
@@ -141,7 +139,7 @@ def masks(rng, grid):
     """All tokens, and some of each frame."""
     count = grid[1] * grid[2] // 4
     some = rng.random((grid[0], count)) < 0.4
-    some[0], some[1:, 0] = True, True
+    some[0], some[1:, 0], some[1:, -1] = True, True, False
     return np.ones((grid[0], count), bool), some
 
 

@@ -131,7 +131,7 @@ def _figure(inches: float, lines: Sequence[_Line], *, left: float) -> Figure:
     bottom = 0.65 + 0.19 * -(-len(lines) // columns)
     height = inches + bottom + 0.3
     figure = Figure(figsize=(_WIDTH, height))
-    figure.subplots_adjust(left / _WIDTH, bottom / height, 1 - 0.1 / _WIDTH, 1 - 0.3 / height)
+    figure.subplots_adjust(left / _WIDTH, bottom / height, 1 - 0.2 / _WIDTH, 1 - 0.3 / height)
     handles = [_handle(line) for line in lines]
     figure.legend(handles=handles, loc="lower center", ncols=columns, frameon=False)
     return figure
@@ -196,7 +196,8 @@ def breakdown_figure(systems: Sequence[Mapping], lines: Sequence[_Line]) -> Figu
         for axis in axes.flat[max(0, len(factors) - 2) : len(factors)]:
             axis.set_xlabel("QuadAcc, %")
             axis.tick_params(labelbottom=True)
-        axes.flat[0].set_xlim(left=-1.5)
+        highest = max(axis.dataLim.xmax for axis in axes.flat[: len(factors)])
+        axes.flat[0].set_xlim(-1.5, max(10, 1.05 * highest) if np.isfinite(highest) else 103)
     return figure
 
 

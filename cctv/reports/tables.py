@@ -34,7 +34,7 @@ FACTORS = {  # of the breakdowns
     "contact_position": "place of contact, % of clip",
     "question_words": "words of a question",
     "clip_seconds": "seconds of the clip",
-    "margin": "smallest |margin| of the four",
+    "margin": "smallest |margin|",
 }
 FEW = f"{breakdown.FEW_PAIRS} quadruples or {breakdown.FEW_SCENES} scenes"
 _LONGEST = 40  # letters of a group's name

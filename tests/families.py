@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tiny as tiny_qwen
 import tiny_internvl
 import tiny_videollama3
 import torch
 from tokenizers import AddedToken
 
 from cctv.data.preprocess import Clip
-from cctv.models import tiny
+from cctv.models import qwen2_5_vit, tiny
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +78,60 @@ def _videollama3_inputs(encoder, clip: Clip, inputs, tokens: torch.Tensor) -> di
     }
 
 
+def _qwen_sizes(size: int, ids: Mapping[str, int]) -> dict[str, Any]:
+    """Two layers are enough here."""
+    names = ("image_pad", "video_pad", "vision_start", "vision_end")
+    theirs = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
+    tokens = {name: ids[f"<|{token}|>"] for name, token in zip(theirs, names)}
+    return {"text": {"vocab_size": size, "num_hidden_layers": 2}, **tokens}
+
+
+def _qwen2_5_vl(folder: Path, size: int, ids: Mapping[str, int]):
+    vision = {"depth": 2, "fullatt_block_indexes": [1]}
+    return tiny_qwen.qwen2_5_vl(folder, vision=vision, **_qwen_sizes(size, ids))
+
+
+def _qwen3_vl_moe(folder: Path, size: int, ids: Mapping[str, int]):
+    vision = {"depth": 2, "deepstack_visual_indexes": [0]}
+    return tiny_qwen.qwen3_vl_moe(folder, vision=vision, **_qwen_sizes(size, ids))
+
+
+def _qwen_inputs(encoder, clip: Clip, inputs, tokens: torch.Tensor) -> dict[str, Any]:
+    return {
+        "input_ids": tokens,
+        "mm_token_type_ids": (2 * (tokens == encoder.visual_id)).int(),
+        "pixel_values_videos": torch.tensor(inputs.patches.reshape(-1, inputs.patches.shape[-1])),
+        "video_grid_thw": torch.tensor([clip.grid]),
+    }
+
+
+def _qwen2_5_vl_inputs(encoder, clip: Clip, inputs, tokens: torch.Tensor) -> dict[str, Any]:
+    """Patches back in the order of the picture; our positions, as the reference's rule differs."""
+    sizes = dict(width=4, mlp_dim=4, num_layers=1, num_heads=1, out_width=4, full_layers=())
+    order, *_ = qwen2_5_vit.layout(*clip.grid[1:], qwen2_5_vit.VisionConfig(**sizes))
+    patches = np.empty_like(inputs.patches)
+    patches[:, order] = inputs.patches
+    ids = tokens[0].numpy()
+    visual = np.where(ids == encoder.visual_id, np.cumsum(ids == encoder.visual_id) - 1, -1)
+    where = encoder.positions(ids, visual, clip).positions
+    inputs = inputs._replace(patches=patches)
+    position_ids = torch.tensor(where.T[:, None]).long()
+    return _qwen_inputs(encoder, clip, inputs, tokens) | {"position_ids": position_ids}
+
+
 FAMILIES = {
+    "qwen2_5_vl": Family(
+        create=_qwen2_5_vl,
+        torch_inputs=_qwen2_5_vl_inputs,
+        shapes=((8, 84, 140), (8, 140, 56)),  # windows cut on either side
+        video={"min_pixels": 3136},
+        options={"system_prompt": "You watch traffic."},
+    ),
+    "qwen3_vl_moe": Family(
+        create=_qwen3_vl_moe,
+        torch_inputs=_qwen_inputs,
+        shapes=((8, 64, 96), (8, 96, 128)),
+    ),
     "internvl3_5": Family(
         create=_internvl,
         torch_inputs=_internvl_inputs,

@@ -17,11 +17,10 @@ VIDEO_PAD, VISION_START, VISION_END, YES, NO = 291, 292, 293, 7, 9
 STOP = 999  # not a token, so that answers run to their full length
 
 
-def qwen3_vl_config(*, kind=Qwen3VLConfig, text: dict | None = None, **top):
+def qwen3_vl_config(*, kind=Qwen3VLConfig, text=None, vision=None, **top):
     """Five layers in each tower, odd sizes, DeepStack not at the first layers."""
     return kind(
         text_config=dict(
-            **(text or {}),
             vocab_size=300,
             hidden_size=64,
             intermediate_size=96,
@@ -35,7 +34,8 @@ def qwen3_vl_config(*, kind=Qwen3VLConfig, text: dict | None = None, **top):
                 mrope_section=[6, 3, 3],
                 mrope_interleaved=True,
             ),
-        ),
+        )
+        | (text or {}),
         vision_config=dict(
             depth=5,
             hidden_size=48,
@@ -44,7 +44,8 @@ def qwen3_vl_config(*, kind=Qwen3VLConfig, text: dict | None = None, **top):
             out_hidden_size=64,
             num_position_embeddings=49,
             deepstack_visual_indexes=[0, 2, 3],
-        ),
+        )
+        | (vision or {}),
         **(
             dict(
                 tie_word_embeddings=False,
@@ -58,10 +59,10 @@ def qwen3_vl_config(*, kind=Qwen3VLConfig, text: dict | None = None, **top):
     )
 
 
-def qwen3_vl_moe_config(**top) -> Qwen3VLMoeConfig:
+def qwen3_vl_moe_config(*, text=None, **top) -> Qwen3VLMoeConfig:
     """As `qwen3_vl_config`, with two of six experts."""
-    text = dict(moe_intermediate_size=40, num_experts=6, num_experts_per_tok=2)
-    return qwen3_vl_config(kind=Qwen3VLMoeConfig, text=text, **top)
+    experts = dict(moe_intermediate_size=40, num_experts=6, num_experts_per_tok=2)
+    return qwen3_vl_config(kind=Qwen3VLMoeConfig, text=experts | (text or {}), **top)
 
 
 def perturb(model: torch.nn.Module, *, seed: int = 0) -> None:
@@ -93,7 +94,7 @@ def qwen3_vl_moe(folder: Path, *, seed: int = 0, **top):
     return write(folder, Qwen3VLMoeForConditionalGeneration, config, seed=seed)
 
 
-def qwen2_5_vl_config(*, text: dict | None = None, **top) -> Qwen2_5_VLConfig:
+def qwen2_5_vl_config(*, text=None, vision=None, **top) -> Qwen2_5_VLConfig:
     """Windows of 4 x 4 merged patches, full attention in two of the five layers of the tower."""
     ids = dict(image_token_id=290, video_token_id=VIDEO_PAD)
     ids |= dict(vision_start_token_id=VISION_START, vision_end_token_id=VISION_END)
@@ -109,8 +110,8 @@ def qwen2_5_vl_config(*, text: dict | None = None, **top) -> Qwen2_5_VLConfig:
             bos_token_id=1,
             eos_token_id=2,
             rope_parameters=dict(rope_type="default", rope_theta=1e6, mrope_section=[4, 2, 2]),
-            **(text or {}),
-        ),
+        )
+        | (text or {}),
         vision_config=dict(
             depth=5,
             hidden_size=48,
@@ -119,7 +120,8 @@ def qwen2_5_vl_config(*, text: dict | None = None, **top) -> Qwen2_5_VLConfig:
             out_hidden_size=64,
             fullatt_block_indexes=[1, 4],
             tokens_per_second=2,
-        ),
+        )
+        | (vision or {}),
         **(dict(tie_word_embeddings=False) | ids | top),
     )
 

@@ -1,8 +1,8 @@
 """A sparse MLP: every token runs through a few of many experts, none is ever dropped.
 
-Tokens are sorted by expert and run in blocks that belong to one expert each, as in MegaBlocks
-(arXiv 2211.15841). `jax.lax.ragged_dot` is not used: outside of TPUs it multiplies every token by
-every expert (jax 0.10), and it can't be vmapped over tokens that share their weights.
+Tokens are gathered in blocks that belong to one expert each, as in MegaBlocks (arXiv 2211.15841).
+`jax.lax.ragged_dot` is not used: on a CPU it multiplies every token by every expert (jax 0.10), and
+it can't be vmapped over tokens that share their weights.
 """
 
 import jax
@@ -49,27 +49,25 @@ def run(
     # About as many tokens as an expert gets: a power of two, so that few shapes are compiled.
     size = min(MAX_BLOCK, max(8, 1 << (t * active // count).bit_length()))
     chosen = expert.reshape(-1)  # [T·A]
-    order = jnp.argsort(chosen, stable=True)
-    owner = chosen[order]
-    tokens_of = jnp.bincount(chosen, length=count)  # [X]
-    blocks_of = -(-tokens_of // size)
+    # How many of the tokens up to each one an expert has.
+    upto = jnp.cumsum(chosen[:, None] == jnp.arange(count), axis=0, dtype=jnp.int32)  # [T·A, X]
+    blocks_of = -(-upto[-1] // size)  # [X]
     last_block = jnp.cumsum(blocks_of)
-    rank = jnp.arange(t * active) - (jnp.cumsum(tokens_of) - tokens_of)[owner]
-    slot = (last_block - blocks_of)[owner] * size + rank  # [T·A]
+    rank = jnp.take_along_axis(upto, chosen[:, None], axis=1)[:, 0] - 1
+    slot = (last_block - blocks_of)[chosen] * size + rank  # [T·A]
     most = min(t * active, t * active // size + count)  # blocks
     # Empty slots take a row of zeros.
-    rows = jnp.full(most * size, t).at[slot].set(order // active).reshape(most, size)
-    padded = jnp.concatenate([x, jnp.zeros_like(x[:1])])
+    rows = jnp.full(most * size, t).at[slot].set(jnp.arange(t * active) // active)
+    rows, padded = rows.reshape(most, size), jnp.concatenate([x, jnp.zeros_like(x[:1])])
 
     def block(i, out):
-        at = jnp.searchsorted(last_block, i, side="right")
-        h = jnp.einsum("td,dcm->tcm", padded[rows[i]], gate_up[at])  # [size, 2, M]
-        y = (jax.nn.silu(h[:, 0]) * h[:, 1]) @ down[at]  # [size, D]
+        owner = (last_block <= i).sum()
+        h = jnp.einsum("td,dcm->tcm", padded[rows[i]], gate_up[owner])  # [size, 2, M]
+        y = (jax.nn.silu(h[:, 0]) * h[:, 1]) @ down[owner]  # [size, D]
         return jax.lax.dynamic_update_slice(out, y, (i * size, 0))
 
     out = jax.lax.fori_loop(0, last_block[-1], block, jnp.zeros((most * size, x.shape[1]), x.dtype))
-    out = jnp.zeros((t * active, x.shape[1]), x.dtype).at[order].set(out[slot])
-    return jnp.einsum("tad,ta->td", out.reshape(t, active, -1), shares)
+    return jnp.einsum("tad,ta->td", out[slot].reshape(t, active, -1), shares)
 
 
 @run.def_vmap

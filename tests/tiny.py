@@ -13,6 +13,8 @@ from transformers import (
     Qwen3VLMoeForConditionalGeneration,
 )
 
+torch.set_num_threads(1)  # these models are tiny: threads would only wait for each other
+
 VIDEO_PAD, VISION_START, VISION_END, YES, NO = 291, 292, 293, 7, 9
 STOP = 999  # not a token, so that answers run to their full length
 

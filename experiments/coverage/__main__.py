@@ -1,6 +1,6 @@
 """Do the intervals and tests keep what they promise? Simulated data of known truth.
 
-    python -m experiments.coverage [--simulations=3000] [--tests=3000] [--margins=1000] [--out=FILE]
+    python -m experiments.coverage [--simulations=3000] [--tests=3000] [--margins=600] [--out=FILE]
 
 Prints JSON; minutes on one core. The data: experiments/coverage/simulate.py.
 
@@ -23,7 +23,7 @@ from experiments.coverage import simulate
 
 SIMULATIONS = flags.DEFINE_integer("simulations", 3000, "Of the intervals.", lower_bound=2)
 TESTS = flags.DEFINE_integer("tests", 3000, "Of the tests.", lower_bound=2)
-MARGINS = flags.DEFINE_integer("margins", 1000, "Of the metrics of margins.", lower_bound=2)
+MARGINS = flags.DEFINE_integer("margins", 600, "Of the metrics of margins.", lower_bound=2)
 OUT = flags.DEFINE_string("out", None, "Where to write the JSON too.")
 
 

@@ -8,6 +8,8 @@ coverage    share of simulations, in percent, whose 95 % scene-bootstrap interva
             by system, intra-class correlation and metric; and whose paired interval holds that of
             the difference to a system that is right in 5 % more of the pairs
 margins     the same for metrics of margins, of which a share `icc` of the variance is the scene's
+calibrated_ece  of a model whose true ECE is 0: mean value, mean of the bootstrap means, ends of all
+            intervals
 type_one    share in which two equally good systems, answering the same scenes, differ at the 5 %
             level: `permutation` the paired test, `bootstrap` 0 outside the paired interval.
             `alike`: both draw from the scene's distribution. `unlike`: one draws from the system's
@@ -44,6 +46,7 @@ def main(argv: list[str]) -> None:
         str(icc): simulate.margin_coverage(icc=icc, simulations=MARGINS.value, seed=i)
         for i, icc in enumerate(simulate.ICCS)
     }
+    out["calibrated_ece"] = simulate.calibrated_ece(simulations=100, seed=0)
     out["type_one"] = {
         kind: {
             str(icc): simulate.type_one(

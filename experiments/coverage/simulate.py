@@ -146,6 +146,23 @@ def margin_coverage(*, icc: float, simulations: int, seed: int) -> dict:
     }
 
 
+def calibrated_ece(*, simulations: int, seed: int) -> dict:
+    """ECE of a model whose margins are the true log odds, so that its truth is 0: mean value and
+    mean of the bootstrap means, and the lowest and highest end of all 95 % intervals."""
+    rng = np.random.default_rng([seed, 4])
+    weights = bootstrap.draw_weights(SCENES, replicates=MARGIN_REPLICATES, seed=seed)
+    weights = np.concatenate([np.ones((1, SCENES)), weights])
+    found = []
+    for _ in range(simulations):
+        shape, scene = draw_margins(rng, icc=0, n_scenes=SCENES)
+        seen = rng.normal([1, -1, -1, -1], 1, shape.shape)  # one positive to three negatives
+        ece = threshold_free.calibration(2 * seen - np.log(3), scene, weights)[1]
+        interval = bootstrap.summarise(ece[0], ece[1:])
+        found.append([interval.value, interval.mean, interval.low, interval.high])
+    value, mean, low, high = np.array(found).T
+    return {"value": value.mean(), "mean": mean.mean(), "low": low.min(), "high": high.max()}
+
+
 def type_one(name: str, *, icc: float, kind: str, simulations: int, seed: int) -> dict:
     """Share of simulations in which two equally good systems differ at 5 %, by test and metric.
 

@@ -78,6 +78,24 @@ def optional(config: Mapping[str, Any], name: str, kind: str, *, where: str) -> 
     return value
 
 
+def square(config: Mapping[str, Any], name: str, *, where: str) -> int:
+    """A side that is given once or as [side, side]. UserError for anything else."""
+    value = config.get(name)
+    if isinstance(value, list) and len(value) == 2 and value[0] == value[1]:
+        value = value[0]
+    if not KINDS[SIZE](value):
+        raise UserError(
+            f"{where}: {name} must be {SIZE} or two equal ones, got {config.get(name)!r:.80}"
+        )
+    return value
+
+
+def tied(*configs: Mapping[str, Any], where: str) -> bool:
+    """tie_word_embeddings of the first of some sections that says it; False where none does."""
+    ties = (optional(c, "tie_word_embeddings", SWITCH, where=where) for c in configs)
+    return next((value for value in ties if value is not None), False)
+
+
 def section(config: Mapping[str, Any], name: str, *, where: str) -> dict[str, Any]:
     """A nested section; UserError when it is absent."""
     value = config.get(name)

@@ -19,7 +19,7 @@ the original code always sends the one below, the template none unless it is ask
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from cctv.data.preprocess import Clip
 from cctv.models import decoder_files, hf_config, processor_files, qwen_chat, tokenizers
 from cctv.models.decoder import DecoderConfig
 from cctv.models.encoder import Encoder, text_positions
-from cctv.models.hf_config import INDEX, POSITIVE, SIZE, SWITCH
+from cctv.models.hf_config import INDEX, POSITIVE, SIZE
 from cctv.models.layers import LayerNorm, Linear
 from cctv.models.video_lm import VideoLM
 from cctv.models.vit import Frames, ViT, ViTConfig, frames_of
@@ -130,10 +130,8 @@ def from_hf(folder: Path) -> Config:
             f"{where}, {name}: model_type is {text.get('model_type')!r:.80}; the port has "
             "InternVL3.5's dense decoders, which are 'qwen3'"
         )
-    ties = (hf_config.optional(c, "tie_word_embeddings", SWITCH, where=where) for c in (hf, text))
-    # Where neither says so they are untied, as in all published sizes; the default of transformers'
-    # own class says otherwise.
-    tie = next((value for value in ties if value is not None), False)
+    # Untied where neither says so, as all published sizes; transformers' class default is tied.
+    tie = hf_config.tied(hf, text, where=where)
     try:
         decoder = decoder_files.config(text, tie=tie, where=f"{where}, {name}", qk_norm=True)
         vit = _vit_config(vision, where=f"{where}, vision_config")
@@ -172,7 +170,9 @@ def _vit_config(hf: dict[str, Any], *, where: str) -> ViTConfig:
         },
         known=("image_size", "patch_size", *_IDLE),
     )  # fmt: skip
-    image, patch = (_square(hf, name, where=where) for name in ("image_size", "patch_size"))
+    image, patch = (
+        hf_config.square(hf, name, where=where) for name in ("image_size", "patch_size")
+    )
     if image % (patch * MERGE):
         raise UserError(f"{where}: image_size {image} is no multiple of {MERGE} patches of {patch}")
     return ViTConfig(
@@ -193,18 +193,6 @@ _IDLE = (
     "noisy_gate_policy", "num_experts", "num_routed_experts", "num_shared_experts",
     "shared_expert_intermediate_size", "use_residual",
 )  # fmt: skip
-
-
-def _square(hf: Mapping[str, Any], name: str, *, where: str) -> int:
-    """A size given once or as [size, size]."""
-    value = hf.get(name)
-    if isinstance(value, list) and len(value) == 2 and value[0] == value[1]:
-        value = value[0]
-    if not hf_config.KINDS[SIZE](value):
-        raise UserError(
-            f"{where}: {name} must be {SIZE} or two equal ones, got {hf.get(name)!r:.80}"
-        )
-    return value
 
 
 # What each layout calls a part.
@@ -241,6 +229,7 @@ def rules(c: Config) -> list[Rule]:
         Rule(key=f"{patch}.bias", path="vision.vit.patch.bias"),
         *(Rule(key=f"{layer}.{n[s]}", path=f"{ours}.{s}") for s in ("scale1", "scale2")),
     ]
+    out += norm(n["norm"], "vision.norm", bias=True)
     for name in ("norm1", "norm2"):
         out += norm(f"{layer}.{n[name]}", f"{ours}.{name}", bias=True)
     if c.layout == "internvl":
@@ -251,7 +240,6 @@ def rules(c: Config) -> list[Rule]:
         out += fused_linear(f"{layer}.attn.qkv", paths, [vit.width] * 3, bias=True)
     for theirs, name in ((n["proj"], "proj"), ("mlp.fc1", "fc1"), ("mlp.fc2", "fc2")):
         out += linear(f"{layer}.{theirs}", f"{ours}.{name}", bias=True)
-    out += norm(n["norm"], "vision.norm", bias=True)
     for name in ("fc1", "fc2"):
         out += linear(n[name], f"vision.{name}", bias=True)
     return out + decoder_files.rules(c.text, "language_model.model", head="language_model.lm_head")
@@ -262,8 +250,8 @@ OPTIONS = ("system_prompt",)
 
 def processor(config: Config, **video) -> InternVLVideoProcessor:
     """The processor that fits a model; `video` sets its other fields."""
-    vit = config.vision.vit
-    size, patch = vit.table_side * vit.patch_size, vit.patch_size
+    side, patch = config.vision.vit.table_side, config.vision.vit.patch_size
+    size = side * patch
     return InternVLVideoProcessor(image_size=size, patch_size=patch, merge_size=MERGE, **video)
 
 
@@ -285,10 +273,8 @@ def encoder(
     """The host side of a folder. `video` overrides fields of `InternVLVideoProcessor`; an empty
     system prompt is none."""
     frames, tokenizer = processor(config, **(video or {})), tokenizers.load(folder)
-    visual_id = tokenizer.id(CONTEXT)
     control = {} if config.image_token_id is None else {CONTEXT: config.image_token_id}
-    vocab_size = config.text.vocab_size
-    tokenizers.check(tokenizer, folder, control=control, vocab_size=vocab_size)
+    tokenizers.check(tokenizer, folder, control=control, vocab_size=config.text.vocab_size)
 
     def inputs(clip: Clip) -> Frames:
         patches = frames.patchify(clip.frames)
@@ -303,7 +289,7 @@ def encoder(
         tokenizer=tokenizer,
         # The original chat code stops at the template's separator.
         stop_ids=tuple(sorted({tokenizer.id(qwen_chat.END), *hf_config.stop_ids(folder)})),
-        visual_id=visual_id,
+        visual_id=tokenizer.id(CONTEXT),
         inputs=inputs,
         ids=ids,
         positions=text_positions,

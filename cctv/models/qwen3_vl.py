@@ -18,7 +18,7 @@ from cctv.models import decoder_files, hf_config, processor_files, qwen_chat, to
 from cctv.models.base import Prompt
 from cctv.models.decoder import DecoderConfig
 from cctv.models.encoder import Encoder
-from cctv.models.hf_config import INDEX, INDICES, SIZE, SWITCH
+from cctv.models.hf_config import INDEX, INDICES, SIZE
 from cctv.models.qwen_vit import Groups, VisionConfig, VisionTower, groups
 from cctv.models.video_lm import VideoLM
 from cctv.models.weights import Rule, linear, norm
@@ -77,8 +77,7 @@ def from_hf(folder: Path, *, model_type: str = MODEL_TYPE, sparse: bool = False)
                "vision_start_token_id", "vision_end_token_id"),
     )  # fmt: skip
     t, v = (hf_config.section(hf, f"{s}_config", where=where) for s in ("text", "vision"))
-    ties = (hf_config.optional(c, "tie_word_embeddings", SWITCH, where=where) for c in (hf, t))
-    tie = next((value for value in ties if value is not None), False)
+    tie = hf_config.tied(hf, t, where=where)
     try:
         return Config(
             text=decoder_files.config(

@@ -119,7 +119,8 @@ def _from_config(path: Path) -> tokenizers.Tokenizer:
     from transformers import AutoTokenizer  # slow to import, and needed for such folders only
 
     try:
-        slow = AutoTokenizer.from_pretrained(path, local_files_only=True)
+        # Without the switch it asks on the terminal whether to run code that config.json names.
+        slow = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(f"{path}: the tokenizer files do not load ({_first_line(error)})") from None
     backend = getattr(slow, "backend_tokenizer", None)

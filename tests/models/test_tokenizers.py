@@ -57,9 +57,13 @@ def test_decode_leaves_out_special_tokens_unless_asked(qwen):
     assert qwen.decode([qwen.id("<think>")]) == "<think>"
 
 
-def test_the_older_files_give_the_same_tokens(qwen, qwen_tokenizer_dir, tmp_path):
+def test_the_older_files_give_the_same_tokens(qwen, qwen_tokenizer_dir, tmp_path, monkeypatch):
+    """Also beside a config.json that names code of its own, which is not asked about."""
     for name in ("vocab.json", "merges.txt", "tokenizer_config.json"):
         shutil.copy(qwen_tokenizer_dir / name, tmp_path / name)
+    config = {"model_type": "someone's", "auto_map": {"AutoConfig": "code.Config"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("a question on the terminal"))
     older = tokenizers.load(tmp_path)
     text = "<0.5 seconds> It's 3.14 naïve\n\n  车祸\t🚗 Yes"
     assert len(older) == len(qwen)

@@ -128,8 +128,9 @@ def _transformers(hf: dict, *, where: str) -> dict[str, Any]:
     known = ("text_config", "vision_config", "tie_word_embeddings", "image_token_id")
     top = hf_config.take(hf, {"video_token_id": INDEX}, where=where, known=known)
     t, v = (hf_config.section(hf, f"{s}_config", where=where) for s in ("text", "vision"))
-    ties = (hf_config.optional(c, "tie_word_embeddings", SWITCH, where=where) for c in (hf, t))
-    text = decoder_files.config(t, tie=any(ties), where=f"{where}, text_config", qkv_bias=True)
+    # As transformers reads it: tied where either section says so.
+    tie = any(hf_config.tied(section, where=where) for section in (hf, t))
+    text = decoder_files.config(t, tie=tie, where=f"{where}, text_config", qkv_bias=True)
     return {
         "text": text,
         "vision": _vision(v, text, where=f"{where}, vision_config"),
@@ -149,9 +150,9 @@ def _original(hf: dict, *, where: str) -> dict[str, Any]:
         known=other,
     )
     compress = hf_config.optional(hf, "use_token_compression", SWITCH, where=where)
-    tie = hf_config.optional(hf, "tie_word_embeddings", SWITCH, where=where)
+    tie = hf_config.tied(hf, where=where)
     rest = {name: value for name, value in hf.items() if name not in (*own, *other)}
-    text = decoder_files.config(rest, tie=bool(tie), where=where, qkv_bias=True)
+    text = decoder_files.config(rest, tie=tie, where=where, qkv_bias=True)
     v = hf_config.section(hf, "vision_encoder_config", where=where)
     return {
         "text": text,

@@ -13,6 +13,7 @@ import tiny_videollama3 as tiny
 import torch
 from flax import nnx
 from safetensors.numpy import load_file, save_file
+from transformers import VideoLlama3Config
 
 from cctv.data.errors import UserError
 from cctv.models import videollama3, weights
@@ -205,6 +206,16 @@ def test_tied_checkpoints(tmp_path):
         save_file(tensors | {"lm_head.weight": head + 1}, file)
         with pytest.raises(UserError, match=r"lm_head.weight differs"):
             load(folder)
+
+
+@pytest.mark.parametrize("where", [None, "text_config"])
+def test_where_a_head_is_tied(folders, tmp_path, where):
+    """The top level or the text section, as transformers reads it."""
+    config = json.loads((folders[0]["transformers"] / "config.json").read_text())
+    (config[where] if where else config)["tie_word_embeddings"] = True
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert videollama3.from_hf(tmp_path).text.tie_embeddings
+    assert VideoLlama3Config.from_pretrained(tmp_path).tie_word_embeddings
 
 
 def test_bfloat16_stays_near_float32(folders, pair):

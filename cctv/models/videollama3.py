@@ -2,10 +2,10 @@
 
 A SigLIP tower made free of its input's size (2-D rotary positions), 2x2 pooling, an MLP projector
 and a Qwen2.5 decoder with plain rotary positions. Tokens of a frame that look as they did one frame
-before are left out of the prompt ("differential frame pruner", section 2.2).
+before are left out of the prompt (the paper's differential frame pruner).
 
 Two layouts are read. "original" is that of `DAMO-NLP-SG/VideoLLaMA3-{2B,7B}`: the fields of
-config.json were read in the published file of the 2B, the keys of the weights follow from the
+config.json were read in a public copy of the 2B's, the keys of the weights follow from the
 attribute names of the published model code and were not compared with a published file.
 "transformers" is what transformers 5.24.0 itself writes (model_type video_llama_3).
 """
@@ -250,9 +250,9 @@ def encoder(
         return out + qwen_chat.question_ids(tokenizer, text, before=end)
 
     def kept(clip: Clip) -> np.ndarray:
-        """bool[G, V]. Of the clip's own frames: VCD's noise, which goes on patches, leaves no token
-        out, and TCD's frames that are shown again are one token each. A measured clip has no
-        pixels: all tokens, an upper bound."""
+        """bool[G, V], by the clip's own frames. So VCD's branches hold the same tokens, those of
+        the video without noise, while TCD's differ in length: a frame shown again is one token.
+        A measured clip has no pixels: all tokens, an upper bound."""
         if compress and clip.frames.shape[-1]:
             return frames.changed(clip.frames)
         return np.ones((clip.grid[0], frames.tokens_per_group(clip.grid)), bool)

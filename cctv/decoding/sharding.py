@@ -29,8 +29,8 @@ TABLE = (
     (r"decoder\.layers\.down\.kernel", 1, "mlp"),
     (r"decoder\.layers\.experts\.gate_up", -1, "mlp"),
     (r"decoder\.layers\.experts\.down", 2, "mlp"),
-    (r"vision\.(vit\.)?layers\.fc1\.(kernel|bias)", -1, "mlp"),
-    (r"vision\.(vit\.)?layers\.fc2\.kernel", 1, "mlp"),
+    (r"vision\.(vit\.)?layers\.(fc1|gate|up)\.(kernel|bias)", -1, "mlp"),
+    (r"vision\.(vit\.)?layers\.(fc2|down)\.kernel", 1, "mlp"),
 )
 
 

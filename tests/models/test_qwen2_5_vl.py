@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
 from cctv.data.errors import UserError
+from cctv.decoding import sharding
 from cctv.models import qwen2_5_vl, weights
 from cctv.models.decoder import Cache
 from cctv.models.qwen2_5_vit import Windows, layout, windows
@@ -394,4 +395,9 @@ def test_real_sizes(name, billions, vision):
     model = nnx.eval_shape(lambda: qwen2_5_vl.Model(config, rngs=nnx.Rngs(0)))
     assert round(weights.parameter_count(model) / 1e9, 3) == billions
     assert round(weights.parameter_count(model.vision) / 1e6) == vision
-    assert {rule.path for rule in qwen2_5_vl.rules(config)} == set(weights.leaves(model))
+    shapes = {path: leaf.shape for path, leaf in weights.leaves(model).items()}
+    assert {rule.path for rule in qwen2_5_vl.rules(config)} == set(shapes)
+    for path, axis in (("gate.kernel", 2), ("up.bias", 1), ("down.kernel", 1)):
+        path = f"vision.layers.{path}"
+        spec = sharding.spec(path, shapes[path], config=config.text, model=4)
+        assert spec[axis] == "model"

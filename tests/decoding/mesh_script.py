@@ -22,10 +22,12 @@ VIDEO_PAD, WIDTH = 291, 64
 
 
 def config(heads: int, kv_heads: int) -> qwen3_vl.Config:
+    """With 4 heads the decoder is sparse."""
+    experts = dict(num_experts=6, experts_per_token=2) if heads == 4 else {}
     text = DecoderConfig(
         vocab_size=300, width=WIDTH, mlp_dim=96, num_layers=2, num_heads=heads,
         num_kv_heads=kv_heads, head_dim=16, rope_theta=5e6, qk_norm=True,
-        mrope_section=(4, 2, 2), mrope_interleaved=True,
+        mrope_section=(4, 2, 2), mrope_interleaved=True, **experts,
     )  # fmt: skip
     vision = VisionConfig(
         width=48, mlp_dim=80, num_layers=2, num_heads=3, out_width=WIDTH, table_side=7,

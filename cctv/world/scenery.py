@@ -1,0 +1,117 @@
+"""What stands beside the road: buildings, trees, poles, traffic lights, as solids in the world."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from cctv.world import geometry
+from cctv.world.layout import Layout, Obstacle, Signal
+from cctv.world.models import STEEL, TYRE
+from cctv.world.raster import place
+from cctv.world.solids import Array, Solid, join, on, part, prism
+
+SIGNAL = {"red": (255, 40, 30), "green": (50, 245, 110)}
+_BARK, _LEAVES, _PANE = (92, 68, 48), ((58, 104, 52), (74, 124, 62)), (88, 100, 112)
+_CROWN, _FLOOR = 1.5, 3.0  # metres: half width of a tree's crown, height of a floor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prop:
+    """Something that never moves: its footprint float[4, 2], its solid, both in the world.
+
+    `id` is that of an obstacle, None for a traffic light.
+    """
+
+    id: int | None
+    footprint: Array
+    solid: Solid
+
+
+@lru_cache(maxsize=8)
+def props(layout: Layout) -> tuple[Prop, ...]:
+    """Everything that stands in a layout."""
+    out = []
+    make = {"building": _building, "tree": _tree, "pole": _pole}
+    for o in layout.obstacles:
+        pose = np.array([o.x, o.y, o.yaw])
+        flat = geometry.corners(pose, o.length, o.width)
+        out.append(Prop(id=o.id, footprint=flat, solid=_moved(make[o.kind](o), pose)))
+    for signal in layout.signals:
+        pose = np.array([signal.x, signal.y, signal.yaw])
+        flat = geometry.corners(pose, 0.5, 0.5)
+        out.append(Prop(id=None, footprint=flat, solid=_moved(_light(signal), pose)))
+    return tuple(out)
+
+
+def _moved(solid: Solid, pose: Array) -> Solid:
+    return Solid(
+        faces=place(solid.faces, pose),
+        normals=place(solid.normals, (0.0, 0.0, pose[2])),
+        colours=solid.colours,
+        lit=solid.lit,
+        bounds=solid.bounds,
+        levels=solid.levels,
+        middles=place(solid.middles, pose),
+    )
+
+
+def _sides(o: Obstacle) -> tuple[tuple[float, float], tuple[float, float]]:
+    return (-o.length / 2, o.length / 2), (-o.width / 2, o.width / 2)
+
+
+def _building(o: Obstacle) -> Solid:
+    block = prism(*_sides(o), (0.0, o.height))
+    floors = max(1, int(o.height / _FLOOR))
+    rows = []
+    for k, across in enumerate((o.width, o.length, o.width, o.length)):
+        count = max(1, int(across / 3.2))
+        for floor in range(floors):
+            v = ((floor + 0.32) / floors, (floor + 0.78) / floors)
+            step = 1 / count
+            rows += [on(block[k], ((i + 0.22) * step, (i + 0.78) * step), v) for i in range(count)]
+    roof = tuple(int(c * 0.8) for c in o.colour)
+    return join(part(0, (block, o.colour), (block[4], roof), (np.array(rows), _PANE)))
+
+
+def _tree(o: Obstacle) -> Solid:
+    x, y = _sides(o)
+    low, middle, top = 0.32 * o.height, 0.6 * o.height, o.height
+    wide = ((-_CROWN, _CROWN), (-_CROWN, _CROWN))
+    small = ((-0.5, 0.5), (-0.5, 0.5))
+    skirt = prism((-0.7, 0.7), (-0.7, 0.7), (low, middle), wide)
+    crown = prism(*wide, (middle, top), small)
+    return join(
+        part(0, (prism(x, y, (0.0, low)), _BARK)),
+        part(1, (skirt, _LEAVES[0]), (crown, _LEAVES[1])),
+    )
+
+
+def _pole(o: Obstacle) -> Solid:
+    x, y = _sides(o)
+    slim = ((-0.09, 0.09), (-0.09, 0.09))
+    arm = prism((-0.16, 0.16), (-0.1, 1.5), (o.height - 0.14, o.height))
+    bands = prism((x[0] - 0.01, x[1] + 0.01), (y[0] - 0.01, y[1] + 0.01), (0.0, 1.0))
+    return join(
+        part(0, (prism(x, y, (0.0, 1.0)), o.colour), (bands[:4], o.colour)),
+        part(1, (prism(x, y, (1.0, o.height), slim), o.colour)),
+        part(2, (arm, STEEL)),
+    )
+
+
+def _light(signal: Signal) -> Solid:
+    """The lit lamp is wider than its case, so that it is seen from all sides."""
+
+    def column(half, low, high):
+        return prism((-half, half), (-half, half), (low, high))
+
+    z = 3.55 if signal.state == "red" else 2.8
+    lamp = column(0.36, z, z + 0.75)
+    parts = [
+        part(0, (column(0.08, 0.0, 2.7), STEEL)),
+        part(1, (column(0.27, 2.7, 4.4), TYRE)),
+        part(2, lit=((lamp, SIGNAL[signal.state]),)),
+    ]
+    if signal.state == "green":
+        parts.append(part(3, (column(0.27, z + 0.75, 4.4), TYRE)))
+    return join(*parts)

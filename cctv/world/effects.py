@@ -23,18 +23,19 @@ _GLASS = ((226, 228, 222), (34, 34, 36))
 POOL = (0.4, 9.0, 0.7, 2.0)  # metres before the bumper from, to; half widths there
 
 
-def on_the_ground(brush: Brush, actors: list[Actor], world: World, time: float) -> None:
-    """Shadows and the light of head lamps, then what the accident has left on the road."""
+def on_the_ground(
+    brush: Brush, actors: list[tuple[Actor, Array]], world: World, time: float
+) -> None:
+    """Shadows and head light of actors in poses, then what the accident has left on the road."""
     traits = brush.look.traits
-    poses = [a.poses(np.array([time]))[0] for a in actors]
     if traits.shadow and actors:
-        _darken(brush, _shadows(actors, poses), traits.shadow)
+        _darken(brush, _shadows(actors), traits.shadow)
     if traits.pools:
-        _pools(brush, actors, poses, time)
+        _pools(brush, actors, time)
     _debris(brush, world, time)
 
 
-def glow(brush: Brush, solid: Solid, pose: Array, *, actor: bool) -> None:
+def glow(brush: Brush, solid: Solid, pose: Array) -> None:
     """A halo around each lit face that looks at the camera, where lamps are on."""
     if not brush.look.traits.lamps or not solid.lit.any():
         return
@@ -78,9 +79,9 @@ def bonnet(brush: Brush, rgb: tuple[int, int, int]) -> None:
     return brush.fill([fixed_point(points), fixed_point(inner)], shades)
 
 
-def _shadows(actors: list[Actor], poses: list[Array]) -> list[Array]:
+def _shadows(actors: list[tuple[Actor, Array]]) -> list[Array]:
     out = []
-    for actor, pose in zip(actors, poses):
+    for actor, pose in actors:
         size = actor.size
         lean = 0.1 + 0.12 * size.height
         flat = geometry.corners(
@@ -104,10 +105,10 @@ def _darken(brush: Brush, quads: list[Array], dark: float) -> None:
     )
 
 
-def _pools(brush: Brush, actors: list[Actor], poses: list[Array], time: float) -> None:
+def _pools(brush: Brush, actors: list[tuple[Actor, Array]], time: float) -> None:
     near, far, slim, wide = POOL
     quads = []
-    for actor, pose in zip(actors, poses):
+    for actor, pose in actors:
         if actor.type in ("bicycle", "pedestrian") or actor.fallen(time):
             continue
         front = actor.size.length / 2
@@ -161,4 +162,5 @@ def _debris(brush: Brush, world: World, time: float) -> None:
         normals.append(_UP[0])
         colours.append(_GLASS[k % 2])
     lit = np.zeros(len(quads), bool)
-    brush.paint(np.array(quads), np.array(normals), np.array(colours), lit)
+    polygons, shades, _ = brush.facing(np.array(quads), np.array(normals), np.array(colours), lit)
+    brush.fill(polygons, shades)

@@ -4,20 +4,20 @@ Coordinates are rounded to 1/16 pixel before OpenCV's integer rasteriser sees th
 the same on every machine.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import cv2
 import numpy as np
 
-from cctv.world import solids
 from cctv.world.camera import Camera
 from cctv.world.look import Look
+from cctv.world.solids import Solid
 
 Array = np.ndarray
 
 NEAR = 0.25  # metres before the camera from which things are drawn
 GUARD = 6.0  # polygons are cut at so many half widths of the picture from its middle
-ORIGIN = np.zeros(3)
 _SUN = np.array([0.45, -0.30, 0.84])
 
 
@@ -71,26 +71,62 @@ class Brush:
             for polygon in polygons:
                 cv2.fillConvexPoly(self.image, polygon, self.flat, cv2.LINE_8, 4)
 
-    def paint(self, faces: Array, normals: Array, colours: Array, lit: Array) -> None:
-        """Those of the faces float[N, 4, 3] (world) that turn to the camera, in their order."""
-        turned = ((self.camera.position - faces[:, 0]) * normals).sum(-1) > 0
-        faces, normals, colours, lit = faces[turned], normals[turned], colours[turned], lit[turned]
-        polygons, kept, depths = self.project(faces)
-        shades = []
-        if self.flat is None and len(kept):
-            sun = np.maximum((normals[kept] * _SUN).sum(-1), 0)
-            shades = self.look.shade(colours[kept], sun, lit[kept], depths[kept]).tolist()
-        self.fill(polygons, shades)
+    def facing(self, faces: Array, normals: Array, colours: Array, lit: Array):
+        """Those of the faces float[N, 4, 3] (world) that turn to the camera and are in the picture.
 
-    def solid(self, solid: solids.Solid, pose: Array = ORIGIN) -> None:
-        """An actor or obstacle: lower parts first, and of one level the far ones first."""
-        eye = np.array(self.camera.position)
-        distance = ((place(solid.middles, pose) - eye) ** 2).sum(-1)
-        parts = sorted(range(len(solid.levels)), key=lambda p: (solid.levels[p], -distance[p]))
-        order = [k for p in parts for k in range(solid.bounds[p], solid.bounds[p + 1])]
-        normals = place(solid.normals, (0.0, 0.0, pose[2]))
-        faces = place(solid.faces, pose)
-        self.paint(faces[order], normals[order], solid.colours[order], solid.lit[order])
+        Gives polygons in 1/16 pixel, their shades and their indices.
+        """
+        turned = np.flatnonzero(((self.camera.position - faces[:, 0]) * normals).sum(-1) > 0)
+        polygons, kept, depths = self.project(faces[turned])
+        index = turned[kept]
+        shades: list = []
+        if self.flat is None and len(index):
+            sun = np.maximum((normals[index] * _SUN).sum(-1), 0)
+            shades = self.look.shade(colours[index], sun, lit[index], depths[kept]).tolist()
+        return polygons, shades, index
+
+    def solids(
+        self,
+        solids: list[Solid],
+        poses: list[Array],
+        *,
+        flats: list[int] | None = None,
+        after: list[Callable[[], None]] | None = None,
+    ) -> None:
+        """Actors and things in poses float[3], in their order: of one, lower parts first, then far.
+
+        `flats` are their values in an id buffer, `after` is called after each one's last face.
+        """
+        poses = np.array(poses)
+        parts = np.array([len(s.levels) for s in solids])
+        owner = np.repeat(np.arange(len(solids)), parts)
+        middles = place(np.concatenate([s.middles for s in solids]), poses[owner])
+        distance = ((middles - self.camera.position) ** 2).sum(-1)
+        levels = np.concatenate([s.levels for s in solids])
+        order = np.lexsort((-distance, levels, owner))
+        counts = np.concatenate([np.diff(s.bounds) for s in solids])
+        starts = np.cumsum(counts) - counts
+        counts = counts[order]
+        begins = np.cumsum(counts) - counts
+        index = np.arange(counts.sum()) + np.repeat(starts[order] - begins, counts)
+        face_owner = np.repeat(owner[order], counts)
+        faces, normals, colours, lit = (
+            np.concatenate([getattr(s, name) for s in solids])[index]
+            for name in ("faces", "normals", "colours", "lit")
+        )
+        pose = poses[face_owner]
+        turn = np.concatenate([np.zeros((len(pose), 2)), pose[:, 2:]], -1)
+        faces, normals = place(faces, pose[:, None]), place(normals, turn)
+        polygons, shades, kept = self.facing(faces, normals, colours, lit)
+        ends = np.searchsorted(face_owner[kept], np.arange(len(solids)), side="right").tolist()
+        start = 0
+        for k, end in enumerate(ends):
+            if flats is not None:
+                self.flat = flats[k]
+            self.fill(polygons[start:end], shades[start:end])
+            if after is not None:
+                after[k]()
+            start = end
 
 
 def fixed_point(pixels: Array) -> Array:
@@ -99,10 +135,11 @@ def fixed_point(pixels: Array) -> Array:
 
 
 def place(points: Array, pose: Array) -> Array:
-    """float[..., 3] points turned by a pose's yaw and moved to it."""
-    cos, sin = np.cos(pose[2]), np.sin(pose[2])
-    x = pose[0] + cos * points[..., 0] - sin * points[..., 1]
-    y = pose[1] + sin * points[..., 0] + cos * points[..., 1]
+    """float[..., 3] points turned by the yaw of poses (float[..., 3] or one) and moved to them."""
+    px, py, yaw = np.moveaxis(np.asarray(pose, np.float64), -1, 0)
+    cos, sin = np.cos(yaw), np.sin(yaw)
+    x = px + cos * points[..., 0] - sin * points[..., 1]
+    y = py + sin * points[..., 0] + cos * points[..., 1]
     return np.stack([x, y, points[..., 2]], -1)
 
 

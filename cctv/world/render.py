@@ -4,8 +4,8 @@ Painter's algorithm: the ground, shadows and light on it, then everything that s
 to near. Under a camera that stands still, what never moves is painted once.
 """
 
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -51,9 +51,9 @@ def render(shot: Shot, time: float, size: tuple[int, int]) -> Array:
     else:
         image = _ground(layout, camera, look, size)
     brush = Brush(image=image, camera=camera, size=size, look=look)
-    items = _items(shot, brush, time)
-    effects.on_the_ground(brush, [i.actor for i in items if i.actor], shot.world, time)
-    _paint(brush, items, everything=not still, time=time)
+    actors = _actors(shot, time)
+    effects.on_the_ground(brush, [(i.actor, i.pose) for i in actors], shot.world, time)
+    _paint(brush, [*_props(layout), *actors], everything=not still)
     if not still:
         ego = next(a for a in shot.world.actors if a.id == shot.ego)
         effects.bonnet(brush, models.RGB[ego.colour])
@@ -68,101 +68,95 @@ def id_buffer(shot: Shot, time: float, size: tuple[int, int], only: int | None =
     """
     image = np.zeros((size[1], size[0]), np.uint8)
     brush = Brush(image=image, camera=shot.camera_at(time), size=size, look=shot.look, flat=0)
-    items = [i for i in _items(shot, brush, time) if only is None or i.id == only]
-    _paint(brush, items, everything=True, time=time)
+    items = [*_props(shot.world.layout), *_actors(shot, time)]
+    _paint(brush, [i for i in items if only is None or i.id == only], everything=True)
     if shot.ego is not None:
+        brush.flat = 0
         effects.bonnet(brush, (0, 0, 0))
     return image
 
 
 @dataclass(kw_only=True)
 class _Item:
-    """Something to paint: an actor in its pose, or a prop (pose 0). `bounds` are in pixels."""
+    """Something to paint: an actor in its pose, or a prop (pose 0).
+
+    `feet` float[4, 2] are its corners on the ground, `block` float[8, 3] those of a box around it.
+    """
 
     id: int | None
     solid: Solid
     pose: Array
     feet: Array
-    bounds: tuple[float, float, float, float]
+    block: Array
     actor: Actor | None = None
-    lamps: list = field(default_factory=list)
 
 
-def _items(shot: Shot, brush: Brush, time: float) -> list[_Item]:
-    """Everything that stands on the ground and is in the picture."""
-    out = []
-    for prop in scenery.props(shot.world.layout):
-        bounds = _bounds(brush, prop.solid.faces)
-        if bounds:
-            out.append(
-                _Item(
-                    id=prop.id,
-                    solid=prop.solid,
-                    pose=np.zeros(3),
-                    feet=prop.footprint,
-                    bounds=bounds,
-                )
-            )
-    at = np.array([time])
+@lru_cache(maxsize=8)
+def _props(layout: Layout) -> list[_Item]:
+    return [
+        _Item(id=p.id, solid=p.solid, pose=np.zeros(3), feet=p.footprint, block=p.block)
+        for p in scenery.props(layout)
+    ]
+
+
+def _actors(shot: Shot, time: float) -> list[_Item]:
+    out, at = [], np.array([time])
     for actor in shot.world.actors:
         if actor.id == shot.ego:
             continue
         pose, size = actor.poses(at)[0], actor.size
         tip = round(actor.fallen(time) * TIPS)
-        long, wide = size.lying if tip and size.lying else (size.length, size.width)
+        long, wide = size.lying if tip else (size.length, size.width)
         feet = geometry.corners(pose, long, wide)
-        block = np.concatenate([np.c_[feet, np.full(4, z)] for z in (0.0, size.height + 0.3)])
-        bounds = _bounds(brush, block)
-        if bounds:
-            way = float(actor.along(np.minimum(at, actor.crash.time if actor.crash else at))[0][0])
-            phase = models.phase_of(actor.type, way)
-            solid = models.actor(actor.type, actor.colour, actor.braking(time), phase, tip)
-            out.append(
-                _Item(id=actor.id, solid=solid, pose=pose, feet=feet, bounds=bounds, actor=actor)
-            )
+        block = np.empty((8, 3))
+        block[:4, :2] = block[4:, :2] = feet
+        block[:4, 2], block[4:, 2] = 0.0, size.height + 0.3
+        way = float(actor.along(np.minimum(at, actor.crash.time if actor.crash else at))[0][0])
+        phase = models.phase_of(actor.type, way)
+        solid = models.actor(actor.type, actor.colour, actor.braking(time), phase, tip)
+        out.append(_Item(id=actor.id, solid=solid, pose=pose, feet=feet, block=block, actor=actor))
     return out
 
 
-def _bounds(brush: Brush, points: Array) -> tuple[float, float, float, float] | None:
-    """Left, top, right, bottom in pixels; None where nothing of it is in the picture.
-
-    What reaches behind the camera may be anywhere.
+def _bounds(brush: Brush, blocks: Array) -> Array:
+    """float[N, 4]: left, top, right, bottom in pixels of boxes float[N, 8, 3]; not a number where
+    nothing is in the picture. What reaches behind the camera may be anywhere.
     """
-    relative = brush.camera.relative(points).reshape(-1, 3)
-    before = relative[:, 2] > NEAR
-    if not before.any():
-        return None
-    if not before.all():
-        return (0.0, 0.0, float(brush.size[0]), float(brush.size[1]))
-    pixels = brush.camera.to_pixels(relative, brush.size)
-    (left, top), (right, bottom) = pixels.min(0).tolist(), pixels.max(0).tolist()
-    if right < 0 or bottom < 0 or left > brush.size[0] or top > brush.size[1]:
-        return None
-    return left, top, right, bottom
+    relative = brush.camera.relative(blocks)
+    before = relative[..., 2] > NEAR
+    safe = np.where(before[..., None], relative, 1.0)
+    pixels = brush.camera.to_pixels(safe, brush.size)
+    bounds = np.concatenate([pixels.min(1), pixels.max(1)], -1)
+    bounds[~before.all(1)] = (0, 0, *brush.size)
+    out = (bounds[:, 2:] < 0).any(1) | (bounds[:, :2] > brush.size).any(1) | ~before.any(1)
+    bounds[out] = np.nan
+    return bounds
 
 
-def _paint(brush: Brush, items: list[_Item], *, everything: bool, time: float) -> None:
+def _paint(brush: Brush, items: list[_Item], *, everything: bool) -> None:
     """All actors and, of the props, `everything` or those that stand before something new."""
     if not items:
         return
-    box = np.array([i.bounds for i in items])
-    meets = (box[:, None, :2] <= box[None, :, 2:]).all(-1)
+    bounds = _bounds(brush, np.array([i.block for i in items]))
+    seen = np.flatnonzero(~np.isnan(bounds[:, 0]))
+    items, bounds = [items[k] for k in seen], bounds[seen]
+    meets = (bounds[:, None, :2] <= bounds[None, :, 2:]).all(-1)
     meets &= meets.T
-    eye = np.array(brush.camera.position[:2])
     fresh = np.array([everything or i.actor is not None for i in items])
-    ids = brush.flat is not None
+    if not fresh.any():
+        return
+    order = []
+    eye = np.array(brush.camera.position[:2])
     for k in far_to_near(np.array([i.feet for i in items]), eye, meets):
-        item = items[k]
-        if not fresh[k]:
-            continue
-        if ids:
-            brush.flat = 0 if item.id is None else 1 + item.id
-        brush.solid(item.solid, item.pose)
-        if not ids:
-            effects.glow(brush, item.solid, item.pose, actor=item.actor is not None)
-        fresh |= meets[k]  # what is nearer and meets it must be painted again
-    if ids:
-        brush.flat = 0
+        if fresh[k]:
+            order.append(items[k])
+            fresh |= meets[k]  # what is nearer and meets it must be painted again
+    ids = [0 if i.id is None else 1 + i.id for i in order]
+    if brush.flat is not None:
+        brush.solids([i.solid for i in order], [i.pose for i in order], flats=ids)
+    else:
+        glow = [partial(effects.glow, brush, i.solid, i.pose) for i in order]
+        brush.solids([i.solid for i in order], [i.pose for i in order], after=glow)
 
 
 @lru_cache(maxsize=8)
@@ -170,12 +164,7 @@ def _background(layout: Layout, camera: Camera, look: Look, size: tuple[int, int
     """uint8[H, W, 3]: ground and props, shared by all frames of a scene."""
     image = _ground(layout, camera, look, size)
     brush = Brush(image=image, camera=camera, size=size, look=look)
-    items = [
-        _Item(id=p.id, solid=p.solid, pose=np.zeros(3), feet=p.footprint, bounds=bounds)
-        for p in scenery.props(layout)
-        if (bounds := _bounds(brush, p.solid.faces))
-    ]
-    _paint(brush, items, everything=True, time=0.0)
+    _paint(brush, _props(layout), everything=True)
     image.setflags(write=False)
     return image
 

@@ -18,30 +18,40 @@ _CROWN, _FLOOR = 1.5, 3.0  # metres: half width of a tree's crown, height of a f
 
 @dataclass(frozen=True, kw_only=True)
 class Prop:
-    """Something that never moves: its footprint float[4, 2], its solid, both in the world.
+    """Something that never moves: its footprint float[4, 2] and solid, both in the world.
 
-    `id` is that of an obstacle, None for a traffic light.
+    `id` is that of an obstacle, None for a traffic light; `block` float[8, 3] are the corners of a
+    box around the solid.
     """
 
     id: int | None
     footprint: Array
     solid: Solid
+    block: Array
 
 
 @lru_cache(maxsize=8)
 def props(layout: Layout) -> tuple[Prop, ...]:
     """Everything that stands in a layout."""
-    out = []
     make = {"building": _building, "tree": _tree, "pole": _pole}
-    for o in layout.obstacles:
-        pose = np.array([o.x, o.y, o.yaw])
-        flat = geometry.corners(pose, o.length, o.width)
-        out.append(Prop(id=o.id, footprint=flat, solid=_moved(make[o.kind](o), pose)))
-    for signal in layout.signals:
-        pose = np.array([signal.x, signal.y, signal.yaw])
-        flat = geometry.corners(pose, 0.5, 0.5)
-        out.append(Prop(id=None, footprint=flat, solid=_moved(_light(signal), pose)))
-    return tuple(out)
+    return (
+        *(
+            _prop(o.id, make[o.kind](o), (o.x, o.y, o.yaw), (o.length, o.width))
+            for o in layout.obstacles
+        ),
+        *(_prop(None, _light(s), (s.x, s.y, s.yaw), (0.5, 0.5)) for s in layout.signals),
+    )
+
+
+def _prop(
+    id_: int | None, solid: Solid, pose: tuple[float, float, float], size: tuple[float, float]
+) -> Prop:
+    solid = _moved(solid, np.array(pose))
+    low, high = solid.faces.min((0, 1)), solid.faces.max((0, 1))
+    block = np.array(
+        [[x, y, z] for x in (low[0], high[0]) for y in (low[1], high[1]) for z in (low[2], high[2])]
+    )
+    return Prop(id=id_, footprint=geometry.corners(np.array(pose), *size), solid=solid, block=block)
 
 
 def _moved(solid: Solid, pose: Array) -> Solid:

@@ -11,7 +11,8 @@ from cctv.world.layout import Layout
 
 Array = np.ndarray
 
-CLEARANCE = 1.5  # metres between a pole camera and any obstacle
+CLEARANCE = 2.0  # metres between a pole camera and any obstacle
+CROWN = 1.5  # half width of a tree's crown
 _TRIES = 40
 
 
@@ -97,11 +98,11 @@ def draw_pole(
             continue
         away = draw.uniform(*distance)
         x, y = round(focus[0] + away * dx / length, 4), round(focus[1] + away * dy / length, 4)
-        if not _blocked(layout, x, y):
+        height = round(draw.uniform(0.36, 0.5) * away, 4)
+        if not _blocked(layout, (x, y), height, focus):
             break
     else:
         raise Rejected("no place for a camera")
-    height = round(draw.uniform(0.36, 0.5) * away, 4)
     side = draw.uniform(0.1, 0.28) * (away if left else -away)  # the aim is so far to the right
     ahead = draw.uniform(-0.12, 0.12) * away
     ux, uy = -dx / length, -dy / length
@@ -123,12 +124,18 @@ def draw_ride(draw: Draw, actor_id: int) -> Ride:
     )
 
 
-def _blocked(layout: Layout, x: float, y: float) -> bool:
-    """Whether an obstacle stands at a place or within CLEARANCE of it."""
+def _blocked(layout: Layout, eye: tuple[float, float], height: float, focus) -> bool:
+    """Whether an obstacle stands at the camera, or in its line of sight to the focus."""
+    to = np.subtract(focus, eye)
+    way = float(np.sqrt((to * to).sum()))
+    ux, uy = (to / way).tolist()
     for o in layout.obstacles:
-        cos, sin = float(np.cos(o.yaw)), float(np.sin(o.yaw))
-        ahead, left = (x - o.x) * cos + (y - o.y) * sin, (y - o.y) * cos - (x - o.x) * sin
-        room = CLEARANCE + (1.5 if o.kind == "tree" else 0.0)
-        if abs(ahead) < o.length / 2 + room and abs(left) < o.width / 2 + room:
+        dx, dy = o.x - eye[0], o.y - eye[1]
+        ahead, beside = dx * ux + dy * uy, abs(dy * ux - dx * uy)
+        room = CROWN if o.kind == "tree" else float(np.sqrt(o.length**2 + o.width**2)) / 2
+        if np.sqrt(dx * dx + dy * dy) < room + CLEARANCE:
+            return True
+        low = height * (1 - min(ahead + room, way) / way)  # of the line where it passes
+        if 0 < ahead < way and beside < room and o.height > low and o.kind != "pole":
             return True
     return False

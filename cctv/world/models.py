@@ -166,8 +166,9 @@ def _bus(h: float, w: float, height: float, rgb: Colour, braking: bool) -> Solid
             (np.array(hatches), roof),
             (panes, GLASS),
             (np.array(glass), GLASS),
+            sign,
             *_wheels((h * 0.58, -h * 0.52), w, 0.48),
-            lit=(*_lights(shell[0], shell[2], braking, (0.12, 0.24)), sign),
+            lit=_lights(shell[0], shell[2], braking, (0.12, 0.24)),
         )
     )
 

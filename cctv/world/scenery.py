@@ -6,6 +6,7 @@ from functools import lru_cache
 import numpy as np
 
 from cctv.world import geometry
+from cctv.world.camera import CROWN
 from cctv.world.layout import Layout, Obstacle, Signal
 from cctv.world.models import STEEL, TYRE
 from cctv.world.raster import place
@@ -13,7 +14,7 @@ from cctv.world.solids import Array, Solid, join, on, part, prism
 
 SIGNAL = {"red": (255, 40, 30), "green": (50, 245, 110)}
 _BARK, _LEAVES, _PANE = (92, 68, 48), ((58, 104, 52), (74, 124, 62)), (88, 100, 112)
-_CROWN, _FLOOR = 1.5, 3.0  # metres: half width of a tree's crown, height of a floor
+_FLOOR = 3.0  # metres of height
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +88,7 @@ def _building(o: Obstacle) -> Solid:
 def _tree(o: Obstacle) -> Solid:
     x, y = _sides(o)
     low, middle, top = 0.32 * o.height, 0.6 * o.height, o.height
-    wide = ((-_CROWN, _CROWN), (-_CROWN, _CROWN))
+    wide = ((-CROWN, CROWN), (-CROWN, CROWN))
     small = ((-0.5, 0.5), (-0.5, 0.5))
     skirt = prism((-0.7, 0.7), (-0.7, 0.7), (low, middle), wide)
     crown = prism(*wide, (middle, top), small)

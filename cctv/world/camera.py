@@ -70,7 +70,7 @@ class Ride:
 
     def at(self, world, time: float) -> Camera:
         """The camera where the car of a `World` is at an instant."""
-        car = next(a for a in world.actors if a.id == self.actor)
+        car = world.actor(self.actor)
         x, y, yaw = (float(v) for v in car.poses(np.array([time]))[0])
         cos, sin = float(np.cos(yaw)), float(np.sin(yaw))
         eye = (x + self.ahead * cos, y + self.ahead * sin, self.height)

@@ -55,8 +55,7 @@ def render(shot: Shot, time: float, size: tuple[int, int]) -> Array:
     effects.on_the_ground(brush, [(i.actor, i.pose) for i in actors], shot.world, time)
     _paint(brush, [*_props(layout), *actors], everything=not still)
     if not still:
-        ego = next(a for a in shot.world.actors if a.id == shot.ego)
-        effects.bonnet(brush, models.RGB[ego.colour])
+        effects.bonnet(brush, models.RGB[shot.world.actor(shot.ego).colour])
     look.finish(image, time)
     return image
 

@@ -15,7 +15,7 @@ from cctv.world.eventlog import VERSION, actors_from_log, from_json
 from cctv.world.facts import Facts
 from cctv.world.motion import Action, Actor
 from cctv.world.reading import Claim, Unreadable, read
-from cctv.world.simulation import World, simulate
+from cctv.world.simulation import Change, World, simulate
 
 MIN_SAMPLES = 4  # instants of either video at which an actor that is named must be visible
 CONTACT_SHARE = 0.3  # of a party's pixels at the contact that must not be hidden
@@ -60,7 +60,7 @@ def _left_road(f: Facts, word: str, who: int) -> bool:
 
 def _nearer(f: Facts, word: str, a: int, b: int) -> bool:
     (_, one), (_, two) = (f.place(*f.pose(i, f.time)[:2], f.time) for i in (a, b))
-    return 0 < one and one + DEPTH < two
+    return one > 0 and one + DEPTH < two
 
 
 def _further(f: Facts, word: str, a: int, b: int) -> bool:
@@ -94,13 +94,10 @@ def _cause(f: Facts, reason: str, who: int) -> bool:
         return False
     point = f.log["contact"]["point"]
     aside = abs(f.aside(who, f.pose(who, f.time)[:2]))
-    if reason in ("red_light", "no_yield"):
-        lane, signals = f.lane(who), f.log["layout"]["signals"]
-        if f.kind != "t_bone" or lane["stop"] is None or not f.passed_line(who):
-            return False
-        if reason == "red_light":
-            return any(s["road"] == lane["road"] and s["state"] == "red" for s in signals)
-        return not signals and lane["road"] != f.log["layout"]["priority"]
+    if reason == "red_light":
+        return f.kind == "t_bone" and f.passed_line(who) and f.light(who) == "red"
+    if reason == "no_yield":
+        return f.kind == "t_bone" and not f.log["layout"]["signals"] and f.had_to_yield(who)
     if reason == "no_braking":
         return f.kind == "rear_end" and who == f.pair[0] and not f.braked(who, f.time)
     if reason in ("wrong_lane", "lane_change"):
@@ -245,12 +242,14 @@ def _events(log: dict[str, Any], positive: Facts, negative: Facts) -> list[str]:
 
 def _plans(log: dict[str, Any], positive: Facts, negative: Facts) -> list[str]:
     """Faults of the paths against the plans and the one change."""
-    change = log["intervention"]
+    change = from_json(Change, log["intervention"]["change"])
     worlds = (
         (positive, simulate(*actors_from_log(log), log["duration"])),
-        (negative, _rerun(log, change["actor"], lambda a: _intervened(a, change))),
+        (negative, _rerun(log, change.actor, change.of)),
     )
     faults = []
+    if change.time < log["branch"]:
+        faults.append(f"the change is at {change.time} s, before the branch")
     for facts, again in worlds:
         times = np.arange(len(next(iter(facts.paths.values())))) * facts.step
         for actor in again.actors:

@@ -42,7 +42,7 @@ def event_log(scene: Scene) -> dict[str, Any]:
         "branch": cast.branch,
         "contact": _contact(scene),
         "cause": pair.cause,
-        "intervention": to_json(pair.intervention),
+        "intervention": {**to_json(pair.intervention), "actor": pair.intervention.actor},
         "min_gap": {
             "stated": scene.difficulty.min_gap,
             "negative": round(negative.min_gap(*involved), 3),

@@ -193,8 +193,22 @@ class Facts:
         inside = self.along_lane(id_, self.front(id_)) >= self.lane(id_)["junction"][0]
         return float(np.argmax(inside)) * self.step if inside.any() else math.inf
 
+    def light(self, id_: int) -> str | None:
+        """What the light of its road shows, if there is one."""
+        road = self.lane(id_)["road"]
+        return next((s["state"] for s in self.log["layout"]["signals"] if s["road"] == road), None)
+
+    def had_to_yield(self, id_: int) -> bool:
+        """Whether, of the two, this one has a stop line, or turns left across the other's way."""
+        (other,) = (i for i in self.pair if i != id_)
+        own, ahead = self.lane(id_), self.lane(other)
+        crosses = own["turn"] == "left" and ahead["turn"] == "straight"
+        return ahead["stop"] is None and (own["stop"] is not None or crosses)
+
     def passed_line(self, id_: int) -> bool:
         """Whether its front is over its stop line before the contact."""
+        if self.lane(id_)["stop"] is None:
+            return False
         k = math.floor(self.time / self.step + 1e-9)
         front = self.along_lane(id_, self.front(id_)[: k + 1])
         return bool(front.max() >= self.lane(id_)["stop"])

@@ -184,7 +184,8 @@ def _key_entity(v: _View) -> Iterator[Option]:
     if v.ego in v.involved and share == 1.0:
         asked = v.ego
     yield Option("involved", {"x": v.name(asked)}, {"x": v.name(v.uninvolved(share))})
-    if v.kind in ("t_bone", "rear_end"):
+    # A camera car that is involved is always the striker of these: it sees nothing behind it.
+    if v.kind in ("t_bone", "rear_end") and v.ego not in v.involved:
         yield _swap("striker", v.name(v.contact["striker"]), v.name(v.contact["struck"]))
     if v.kind == "pedestrian" and v.is_vehicle(v.bystander):
         (vehicle,) = vehicles
@@ -209,7 +210,7 @@ def _spatial(v: _View) -> Iterator[Option]:
     if v.kind in VEHICLE_KINDS:
         a, b = v.draw.shuffled(v.involved)
         names = {"a": v.name(a), "b": v.name(b)}
-        if v.kind == "rear_end":
+        if v.kind == "rear_end" and v.ego not in v.involved:
             yield _with("end", _either("front", a == v.contact["striker"], "rear"), **names)
         if v.kind == "sideswipe":
             (party,) = (p for p in v.contact["parties"] if p["id"] == a)
@@ -238,7 +239,7 @@ def _spatial_temporal(v: _View) -> Iterator[Option]:
         first, second = _entry(v, a), _entry(v, b)
         if abs(first - second) >= APART:
             yield _with("entry", _either("before", first < second, "after"), **names)
-    if v.kind == "rear_end":
+    if v.kind == "rear_end" and v.ego not in v.involved:
         ahead = a == v.contact["struck"]
         yield _with("lane_order", _either("ahead of", ahead, "behind"), **names)
     if v.kind == "pedestrian":
@@ -268,13 +269,13 @@ def _causal(v: _View) -> Iterator[Option]:
         step = 1 + v.log["index"] // 6 % (len(VEHICLE_KINDS) - 1)
         other = VEHICLE_KINDS[(VEHICLE_KINDS.index(v.kind) + step) % len(VEHICLE_KINDS)]
         reason = {
-            "t_bone": v.draw.choice(("red_light", "no_yield")),
+            "t_bone": v.draw.choice(("red_light", "no_yield", "no_yield")),  # as often as true
             "rear_end": "no_braking",
             "head_on": "wrong_lane",
             "sideswipe": "lane_change",
         }[other]
         false = f"{v.name(actor)} {CAUSES[reason]}"
-        if v.draw.coin():
+        if v.ego not in v.involved and v.draw.coin():
             false = f"{v.name(v.other(actor))} {CAUSES[kind]}"
     elif v.kind == "pedestrian":
         reason = "ran_over" if kind == "stepped_out" else "stepped_out"
@@ -290,11 +291,11 @@ def _counterfactual(v: _View) -> Iterator[Option]:
     world = simulate(*actors_from_log(v.log), v.log["duration"])
     candidates = [*v.involved, v.uninvolved(0.5)]
     for lead in v.draw.shuffled(whatif.LEADS):
-        answers = whatif.stopping(world, lead, tuple(v.draw.shuffled(candidates)))
+        answers = whatif.if_stopped(world, lead, tuple(v.draw.shuffled(candidates)))
         if all(answers):
             helps, useless = (v.name(ids[0]) for ids in answers)
             yield _with("stopping", ({"x": helps}, {"x": useless}), n=f"{lead:g}")
-    answers = whatif.keeping(world, tuple(v.draw.shuffled(candidates)))
+    answers = whatif.if_kept(world, tuple(v.draw.shuffled(candidates)))
     if all(answers):
         helps, useless = (v.name(ids[0]) for ids in answers)
         yield _with("keeping", ({"x": helps}, {"x": useless}))

@@ -9,6 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
+from cctv.world import geometry
+
 Array = np.ndarray
 
 TYPES = ("straight", "signals", "junction", "tee", "curve")
@@ -68,13 +70,15 @@ class Path:
     def beside(self, offset: float) -> "Path":
         """The parallel path `offset` metres to the left (right if negative)."""
         x, y, yaw = self.start
-        start = (x - offset * float(np.sin(yaw)), y + offset * float(np.cos(yaw)), yaw)
-        return Path(start=start, pieces=tuple((a - offset * t, t) for a, t in self.pieces))
+        start = (x - offset * np.sin(yaw), y + offset * np.cos(yaw), yaw)
+        return Path(start=rounded(start), pieces=tuple((a - offset * t, t) for a, t in self.pieces))
 
     def reversed(self) -> "Path":
         """The same line driven the other way."""
-        x, y, yaw = (float(v) for v in self._table[-1, 1:4])
-        return Path(start=(x, y, yaw + np.pi), pieces=tuple((a, -t) for a, t in self.pieces[::-1]))
+        x, y, yaw = self._table[-1, 1:4]
+        return Path(
+            start=rounded((x, y, yaw + np.pi)), pieces=tuple((a, -t) for a, t in self.pieces[::-1])
+        )
 
     def project(self, x: float, y: float) -> tuple[float, float]:
         """s of the nearest point of the path (ends extended), and how far left of it (x, y) is."""
@@ -95,6 +99,12 @@ class Path:
             if best is None or distance < best[0]:
                 best = distance, s, (y - cy) * np.cos(way) - (x - cx) * np.sin(way)
         return best[1], float(best[2])
+
+
+def rounded(start: tuple[float, float, float]) -> tuple[float, float, float]:
+    """Place and yaw to 4 digits of a metre: cosines differ in the last bit between machines."""
+    x, y, yaw = start
+    return round(float(x), 4), round(float(y), 4), float(yaw)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +174,11 @@ class Obstacle:
     width: float
     height: float
     colour: tuple[int, int, int]
+
+    @property
+    def box(self) -> Array:
+        """float[4, 2]: its corners."""
+        return geometry.corners(np.array([self.x, self.y, self.yaw]), self.length, self.width)
 
 
 @dataclass(frozen=True, kw_only=True)

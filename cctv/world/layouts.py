@@ -16,6 +16,7 @@ from cctv.world.layout import (
     Path,
     Road,
     Signal,
+    rounded,
 )
 
 Array = np.ndarray
@@ -56,9 +57,8 @@ def _one_road(draw: Draw, type_: str) -> tuple[tuple[Road, ...], tuple[Lane, ...
         arc = draw.uniform(*CURVE_RADIUS) * abs(angle)
         back = Path(start=(0.0, 0.0, math.pi), pieces=((arc / 2, -angle / 2), (FAR, 0.0)))
         x, y, _ = back.at(np.array(back.length))
-        path = Path(
-            start=(float(x), float(y), -angle / 2), pieces=((FAR, 0.0), (arc, angle), (FAR, 0.0))
-        )
+        pieces = ((FAR, 0.0), (arc, angle), (FAR, 0.0))
+        path = Path(start=rounded((x, y, -angle / 2)), pieces=pieces)
     zebra = path.length / 2 + draw.uniform(-8, 8)
     before = CROSSING_WIDTH / 2 + 0.6
     road = Road(
@@ -106,9 +106,7 @@ def _junction(
         heading = 0 if r == 0 else 1 if away is None else away
         one_way = r == 1 and away is not None
         x, y = _turned((0.0 if one_way else -FAR, 0.0), heading)
-        path = Path(
-            start=(x, y, heading * QUARTER), pieces=((FAR if one_way else 2 * FAR, 0.0),)
-        )
+        path = Path(start=(x, y, heading * QUARTER), pieces=((FAR if one_way else 2 * FAR, 0.0),))
         middle = 0.0 if one_way else FAR
         edge, stops, zebras = halves[1 - r], [], []
         if not one_way:
@@ -199,6 +197,7 @@ def _add_lanes(lanes, k, halves, counts, straight, stops, goes_out) -> None:
 
 def _with_neighbours(lane: Lane, lanes: list[Lane], goes_in: list[int]) -> Lane:
     """The lane with the ids of the straight lanes beside it and against it."""
+
     def find(direction, rank):
         for other in lanes:
             same = (other.road, other.direction, other.rank) == (lane.road, direction, rank)
@@ -225,9 +224,7 @@ def _obstacles(draw: Draw, roads: tuple[Road, ...]) -> tuple[Obstacle, ...]:
             for r, p in zip(roads, points)
         ):
             return False
-        return all(
-            np.hypot(o.x - x, o.y - y) > apart + max(o.length, o.width) / 2 for o in out
-        )
+        return all(np.hypot(o.x - x, o.y - y) > apart + max(o.length, o.width) / 2 for o in out)
 
     def beside(road, s, lateral):
         x, y, yaw = road.path.at(np.array(s))
@@ -240,7 +237,7 @@ def _obstacles(draw: Draw, roads: tuple[Road, ...]) -> tuple[Obstacle, ...]:
                 kind=kind,
                 x=round(x, 4),
                 y=round(y, 4),
-                yaw=yaw,
+                yaw=round(yaw, 4),
                 length=length,
                 width=width,
                 height=height,

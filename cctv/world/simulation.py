@@ -79,7 +79,7 @@ class World:
     def box(self, id_: int) -> Array:
         """float[T or 1, 4, 2]: the corners of an actor at `times`, or of an obstacle."""
         if id_ >= FIRST_OBSTACLE:
-            return obstacle_box(self.layout, id_)[None]
+            return self.layout.obstacle(id_).box[None]
         return self.boxes[id_]
 
     def min_gap(self, i: int, j: int) -> float:
@@ -116,12 +116,6 @@ def boxes_at(actor: Actor, times: Array) -> Array:
     return boxes
 
 
-def obstacle_box(layout: Layout, id_: int) -> Array:
-    """float[4, 2]: the corners of an obstacle."""
-    o = layout.obstacle(id_)
-    return geometry.corners(np.array([o.x, o.y, o.yaw]), o.length, o.width)
-
-
 def simulate(layout: Layout, actors: tuple[Actor, ...], duration: float) -> World:
     """Runs the plans to the first contact of an actor with another or an obstacle, and its slide."""
     actors = tuple(
@@ -134,9 +128,7 @@ def simulate(layout: Layout, actors: tuple[Actor, ...], duration: float) -> Worl
     crashed = _crashes(world, contact)
     return replace(
         world,
-        actors=tuple(
-            replace(a, crash=crashed[a.id]) if a.id in crashed else a for a in actors
-        ),
+        actors=tuple(replace(a, crash=crashed[a.id]) if a.id in crashed else a for a in actors),
         contact=contact,
     )
 
@@ -162,7 +154,7 @@ def _first_contact(world: World) -> Contact | None:
 
     def boxes(time):
         return [
-            obstacle_box(world.layout, x)
+            world.layout.obstacle(x).box
             if x >= FIRST_OBSTACLE
             else boxes_at(world.actor(x), np.array([time]))[0]
             for x in (i, j)

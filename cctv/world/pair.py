@@ -1,0 +1,80 @@
+"""One attempt at both worlds of a cast: the collision, its remedy, those who are not involved."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from cctv.world import crossing, geometry, lanes, roadside, whatif
+from cctv.world.accident import MEDIUM, Cast, Difficulty, Intervention, Pair, Rejected
+from cctv.world.bystanders import add_others
+from cctv.world.draw import Draw
+from cctv.world.layouts import draw_layout
+from cctv.world.placing import Plan
+from cctv.world.simulation import World, changed, simulate
+
+# How each kind is drawn, and whether what the simulation shows is of that kind.
+BUILD = {
+    "t_bone": (crossing.t_bone, crossing.is_t_bone),
+    "rear_end": (lanes.rear_end, lanes.is_rear_end),
+    "head_on": (lanes.head_on, lanes.is_head_on),
+    "sideswipe": (lanes.sideswipe, lanes.is_sideswipe),
+    "pedestrian": (roadside.pedestrian, roadside.is_pedestrian),
+    "run_off_road": (roadside.run_off_road, roadside.is_run_off_road),
+}
+
+
+def draw_pair(draw: Draw, cast: Cast, difficulty: Difficulty = MEDIUM) -> Pair:
+    """One attempt at both worlds. Raises `Rejected`."""
+    build, is_right = BUILD[cast.kind]
+    plan = build(draw, cast, draw_layout(draw, cast.place))
+    alone = simulate(plan.layout, plan.actors, cast.duration)
+    if alone.contact is None or abs(alone.contact.time - cast.contact_time) > 1e-3:
+        raise Rejected("another contact than planned")
+    if not is_right(alone, cast):
+        raise Rejected(f"not quite {cast.kind}")
+    if _slides_into_something(alone):
+        raise Rejected("slides into something")
+    intervention, without = _remedy(plan, alone, difficulty.min_gap)
+    named = tuple(range(cast.involved))
+    leads = [x for x in whatif.LEADS if whatif.stopping(alone, x, named).helps]
+    if not leads:
+        raise Rejected("no clear what-if")
+    others = add_others(draw, cast, alone, without)
+    positive = simulate(plan.layout, (*plan.actors, *others), cast.duration)
+    negative = changed(positive, intervention.change)
+    if positive.contact != alone.contact or negative.contact is not None:
+        raise Rejected("somebody else is in the way")
+    candidates = (*named, cast.bystander)
+    if not any(all(whatif.stopping(positive, x, candidates)) for x in leads):
+        raise Rejected("no clear what-if")
+    return Pair(
+        cast=cast,
+        cause=plan.cause,
+        intervention=intervention,
+        positive=positive,
+        negative=negative,
+    )
+
+
+def _remedy(plan: Plan, world: World, min_gap: float) -> tuple[Intervention, World]:
+    """The first of the plan's remedies that keeps the parties this far apart, and its world."""
+    for remedy in plan.remedies:
+        without = changed(world, remedy.change)
+        if without.contact is None and without.min_gap(*world.contact.pair) >= min_gap:
+            return remedy, without
+    raise Rejected("no remedy keeps the gap")
+
+
+def _slides_into_something(world: World) -> bool:
+    """Whether an actor reaches an obstacle after the contact, other than the one it hit."""
+    for actor in world.actors:
+        boxes = world.boxes[actor.id]
+        low, high = boxes.min((0, 1)) - 0.3, boxes.max((0, 1)) + 0.3
+        for o in world.layout.obstacles:
+            if o.id in world.contact.pair or not (
+                low[0] < o.x < high[0] and low[1] < o.y < high[1]
+            ):
+                continue
+            if geometry.smallest_gap(boxes, np.broadcast_to(o.box, boxes.shape)) <= 0.1:
+                return True
+    return False

@@ -101,12 +101,11 @@ def _tree(o: Obstacle) -> Solid:
 def _pole(o: Obstacle) -> Solid:
     x, y = _sides(o)
     slim = ((-0.09, 0.09), (-0.09, 0.09))
-    arm = prism((-0.16, 0.16), (-0.1, 1.5), (o.height - 0.14, o.height))
-    bands = prism((x[0] - 0.01, x[1] + 0.01), (y[0] - 0.01, y[1] + 0.01), (0.0, 1.0))
+    lamp = prism((-0.3, 0.3), (-0.3, 0.3), (o.height - 0.22, o.height))
     return join(
-        part(0, (prism(x, y, (0.0, 1.0)), o.colour), (bands[:4], o.colour)),
+        part(0, (prism(x, y, (0.0, 1.0)), o.colour)),
         part(1, (prism(x, y, (1.0, o.height), slim), o.colour)),
-        part(2, (arm, STEEL)),
+        part(2, (lamp, STEEL)),
     )
 
 

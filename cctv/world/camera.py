@@ -107,7 +107,7 @@ def draw_pole(
     ahead = draw.uniform(-0.12, 0.12) * away
     ux, uy = -dx / length, -dy / length
     aim = (focus[0] + side * uy + ahead * ux, focus[1] - side * ux + ahead * uy)
-    focal = draw.uniform(0.85, 1.0)
+    focal = draw.uniform(0.95, 1.1)
     return Camera(
         position=(x, y, height), aim=(round(aim[0], 4), round(aim[1], 4), 0.5), focal=focal
     )
@@ -120,7 +120,7 @@ def draw_ride(draw: Draw, actor_id: int) -> Ride:
         ahead=0.5,
         height=draw.uniform(1.35, 1.5),
         drop=draw.uniform(0.05, 0.09),
-        focal=draw.uniform(0.62, 0.72),
+        focal=draw.uniform(0.68, 0.8),
     )
 
 

@@ -75,6 +75,12 @@ def id_buffer(shot: Shot, time: float, size: tuple[int, int], only: int | None =
     return image
 
 
+def forget() -> None:
+    """Drops what is kept from frame to frame, so that speeds can be measured."""
+    for kept in (_background, _props, scenery.props, ground.polygons):
+        kept.cache_clear()
+
+
 @dataclass(kw_only=True)
 class _Item:
     """Something to paint: an actor in its pose, or a prop (pose 0).

@@ -48,7 +48,7 @@ EASY = Difficulty(
     min_gap=1.0,
     distractors=(1, 2),
     distance=(18.0, 26.0),
-    min_pixels=180,
+    min_pixels=150,
 )
 MEDIUM = Difficulty(
     name="medium",
@@ -56,7 +56,7 @@ MEDIUM = Difficulty(
     min_gap=0.8,
     distractors=(2, 4),
     distance=(22.0, 32.0),
-    min_pixels=150,
+    min_pixels=110,
 )
 HARD = Difficulty(
     name="hard",
@@ -64,7 +64,7 @@ HARD = Difficulty(
     min_gap=0.5,
     distractors=(3, 5),
     distance=(28.0, 42.0),
-    min_pixels=80,
+    min_pixels=60,
 )
 DIFFICULTIES = {d.name: d for d in (EASY, MEDIUM, HARD)}
 

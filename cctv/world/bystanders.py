@@ -8,39 +8,84 @@ from dataclasses import replace
 
 import numpy as np
 
+from cctv.world import geometry, sight
 from cctv.world.accident import Cast, Rejected
 from cctv.world.draw import Draw
 from cctv.world.layout import Lane, Layout, Path
 from cctv.world.motion import TYPES, Action, Actor, Shift
 from cctv.world.placing import cruising, lane_s, placed, vehicle
-from cctv.world.simulation import World, track
-from cctv.world import geometry
+from cctv.world.simulation import World, bounds, boxes_at, track
 
 OTHER_GAP = 0.4  # metres between one who is not involved and anybody else, in both videos
 TRIES = 40
-TURNING = (4.2, 5.5)  # m/s on the arcs of a junction
+TURNING = (3.8, 4.8)  # m/s on the arcs of a junction
 VIEW = 0.42  # radians from straight ahead within which the camera's car has the contact
 AHEAD = (9.0, 26.0)  # metres to it
 
 
-def add_others(draw: Draw, cast: Cast, positive: World, negative: World) -> tuple[Actor, ...]:
+def add_others(
+    draw: Draw, cast: Cast, positive: World, negative: World, min_pixels: int
+) -> tuple[Actor, ...]:
     """The actors of the cast that are not involved, with what they do. Raises Rejected."""
     ids = sorted(range(cast.involved, len(cast.looks)), key=lambda i: i != cast.ego)
+    view = _View(cast, positive, negative, min_pixels)
     done: tuple[Actor, ...] = ()
     for id_ in ids:
-        for _ in range(TRIES):
+        for _ in range(2 * TRIES if id_ in (cast.ego, cast.bystander) else TRIES):
             if id_ == cast.ego:
                 new = _onlooker(draw, cast, id_, positive)
+                if new is None or not view.shows_parties(new):
+                    continue
             elif cast.looks[id_][0] == "pedestrian":
                 new = _stroller(draw, cast, id_, positive)
             else:
                 new = _driver(draw, cast, id_, positive, done)
-            if new is not None and _clear(new, positive, negative, done):
+            if id_ == cast.bystander and not view.shows(new, done):
+                continue
+            if _clear(new, positive, negative, done):
                 break
         else:
             raise Rejected("no place for the camera's car" if id_ == cast.ego else "no room")
         done += (new,)
     return done
+
+
+class _View:
+    """What the camera's car sees in both worlds; without one, everything."""
+
+    def __init__(self, cast: Cast, positive: World, negative: World, min_pixels: int):
+        self.cast, self.worlds, self.min_pixels = cast, (positive, negative), min_pixels
+        self.times = sight.sample_times(cast.duration)
+
+    def shows_parties(self, ego: Actor) -> bool:
+        """Whether it has the contact free before it, and the parties long enough."""
+        eye, at = ego.poses(self.times), np.array([self.worlds[0].contact.time])
+        boxes = [boxes_at(a, at) for a in self.worlds[0].actors]
+        for k, actor in enumerate(self.worlds[0].actors):
+            others = tuple(b for j, b in enumerate(boxes) if j != k)
+            if not sight.sees(ego.poses(at), actor, at, self._far(actor), others)[0]:
+                return False
+        return all(
+            sight.sees(eye, a, self.times, self._far(a)).sum() >= sight.MIN_SAMPLES
+            for world in self.worlds
+            for a in world.actors
+        )
+
+    def shows(self, new: Actor, done: tuple[Actor, ...]) -> bool:
+        """Whether a new actor is in its view long enough, in both worlds."""
+        if self.cast.ego is None:
+            return True
+        for world in self.worlds:
+            actors = (*world.actors, *done)
+            ego = next(a for a in actors if a.id == self.cast.ego)
+            hide = tuple(boxes_at(a, self.times) for a in actors if a is not ego)
+            seen = sight.sees(ego.poses(self.times), new, self.times, self._far(new), hide)
+            if seen.sum() < sight.MIN_SAMPLES:
+                return False
+        return True
+
+    def _far(self, actor: Actor) -> float:
+        return sight.reach(actor.type, self.min_pixels)
 
 
 def _clear(new: Actor, positive: World, negative: World, done: tuple[Actor, ...]) -> bool:
@@ -51,11 +96,8 @@ def _clear(new: Actor, positive: World, negative: World, done: tuple[Actor, ...]
             return False
     if any(_near(own, track(other, positive.duration)) for other in done):
         return False
-    low, high = own.min((0, 1)) - 1, own.max((0, 1)) + 1
-    return not any(
-        low[0] < o.x < high[0] and low[1] < o.y < high[1] and _near(own, o.box[None])
-        for o in positive.layout.obstacles
-    )
+    around = positive.layout.obstacles_within(*bounds(new, positive.duration))
+    return not any(_near(own, o.box[None]) for o in around)
 
 
 def _near(a, b) -> bool:

@@ -10,10 +10,11 @@ from cctv.world.draw import Draw
 from cctv.world.layout import Lane, Layout
 from cctv.world.motion import TYPES, Action, Actor
 from cctv.world.placing import Plan, box, cruising, placed, touching, vehicle
-from cctv.world.simulation import Change, Contact, World, in_frame
+from cctv.world.simulation import Change, World, in_frame
 
-TURNING = (4.2, 5.5)  # m/s on the arcs of a junction
+TURNING = (3.8, 4.8)  # m/s on the arcs of a junction
 BRAKE = (6.5, 8.5)  # m/s^2
+REACH = 3.5  # metres from a striker's middle to the middle of what it hits
 ENTRY_APART = 0.3  # seconds between the two vehicles' entries into the junction
 
 
@@ -76,7 +77,7 @@ def is_t_bone(world: World, cast: Cast) -> bool:
     return (
         in_frame(a, contact)[0] > 0.85
         and abs(ahead) < 0.93
-        and abs(np.cos(turned)) < 0.45
+        and abs(np.cos(turned)) < 0.66
         and (left > 0) == cast.from_left
     )
 
@@ -129,11 +130,17 @@ def crossings(lanes: tuple[Lane, ...]) -> tuple[Crossing, ...]:
     for i, (_, a) in ways.items():
         for j, (s, b) in ways.items():
             same = (lanes[i].road, lanes[i].direction) == (lanes[j].road, lanes[j].direction)
-            if same:
+            if (
+                same
+                or "right" in (lanes[i].turn, lanes[j].turn)
+                or lanes[i].turn == lanes[j].turn == "left"
+            ):
                 continue
             apart = ((a[:, None, :2] - b[None, :, :2]) ** 2).sum(-1)
-            turn = np.sin(b[None, :, 2] - a[:, None, 2])
-            apart = np.where(np.abs(turn) > 0.9, apart, np.inf)
+            # The striker's middle is some metres back when its front meets the other's side.
+            back = lanes[i].path.at(ways[i][0] - REACH)[:, 2]
+            turn = np.sin(b[None, :, 2] - back[:, None])
+            apart = np.where(np.abs(turn) > 0.7, apart, np.inf)
             k, m = np.unravel_index(np.argmin(apart), apart.shape)
             if apart[k, m] < 0.5:
                 # A striker that turns right to go the way of the other comes from its left.

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from cctv.world import geometry
 from cctv.world.accident import Cast, Intervention, Rejected
 from cctv.world.draw import Draw
-from cctv.world.layout import LANE_WIDTH, Lane, Layout
+from cctv.world.layout import LANE_WIDTH, Layout
 from cctv.world.motion import TYPES, Action, Actor, Shift
 from cctv.world.placing import (
     Plan,
@@ -18,8 +19,7 @@ from cctv.world.placing import (
     touching,
     vehicle,
 )
-from cctv.world.simulation import Change, World, boxes_at, in_frame
-from cctv.world import geometry
+from cctv.world.simulation import Change, World, in_frame
 
 BRAKE = (6.5, 8.5)  # m/s^2
 CLOSING = 4.0  # m/s at which one drives into the rear of another, at least
@@ -84,9 +84,11 @@ def head_on(draw: Draw, cast: Cast, layout: Layout) -> Plan:
     time, guilty, other = cast.contact_time, cast.guilty, 1 - cast.guilty
     lane = draw.choice([x for x in layout.lanes if x.oncoming is not None])
     against = layout.lanes[lane.oncoming]
-    b = vehicle(cast, other, against, cruising(draw, cast.looks[other][0], 9.5))
+    # The two are in each other's view for a while only if they don't close too fast.
+    most = 9.5 if cast.ego is None else 7.5
+    b = vehicle(cast, other, against, cruising(draw, cast.looks[other][0], most))
     b = placed(b, time, lane_s(against, layout.centre) + draw.uniform(*AROUND))
-    speed = cruising(draw, cast.looks[guilty][0], 9.5)
+    speed = cruising(draw, cast.looks[guilty][0], most)
     lasts, share = draw.uniform(1.6, 2.3), draw.uniform(0.75, 0.95)
     shift = Shift(
         time=round(max(time - lasts * share, 0.1), 4),

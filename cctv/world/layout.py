@@ -56,6 +56,9 @@ class Path:
     def at(self, s: Array) -> Array:
         """float[..., 3]: x, y and yaw at s, float[...]."""
         s = np.asarray(s, np.float64)
+        if len(self.pieces) == 1 and self.pieces[0][1] == 0.0:
+            _, x, y, yaw, _ = self._table[0]
+            return np.stack([x + s * np.cos(yaw), y + s * np.sin(yaw), np.full_like(s, yaw)], -1)
         row = self._rows(s)
         ds = s - row[..., 0]
         half = ds * row[..., 4] / 2
@@ -201,6 +204,23 @@ class Layout:
         """The obstacles that are buildings."""
         return tuple(o for o in self.obstacles if o.kind == "building")
 
+    @cached_property
+    def _by_id(self) -> dict[int, Obstacle]:
+        return {o.id: o for o in self.obstacles}
+
     def obstacle(self, id_: int) -> Obstacle:
         """The obstacle of an id."""
-        return next(o for o in self.obstacles if o.id == id_)
+        return self._by_id[id_]
+
+    @cached_property
+    def _extents(self) -> tuple[Array, Array]:
+        """float[N, 2] middles and float[N, 1] half diagonals of the obstacles."""
+        places = np.array([(o.x, o.y) for o in self.obstacles]).reshape(-1, 2)
+        sizes = np.array([(o.length, o.width) for o in self.obstacles]).reshape(-1, 2)
+        return places, np.sqrt((sizes * sizes).sum(-1, keepdims=True)) / 2
+
+    def obstacles_within(self, low: Array, high: Array) -> list[Obstacle]:
+        """Those that may reach into the rectangle from low to high, float[2] each."""
+        places, reach = self._extents
+        inside = ((places + reach >= low) & (places - reach <= high)).all(-1)
+        return [self.obstacles[k] for k in np.flatnonzero(inside)]

@@ -24,7 +24,7 @@ Array = np.ndarray
 FAR = 130.0  # metres of road on either side of the middle
 ZEBRA = 0.4 + CROSSING_WIDTH / 2  # from a junction's edge to the middle of a zebra crossing
 STOP = ZEBRA + CROSSING_WIDTH / 2 + 0.6  # and to the stop line
-LEFT_RADIUS, RIGHT_RADIUS = 8.0, 4.5  # of turns at a junction
+LEFT_RADIUS, RIGHT_RADIUS = 6.0, 4.5  # of turns at a junction
 CURVE_RADIUS, CURVE_ANGLE = (38.0, 60.0), (0.9, 1.35)  # metres, radians
 QUARTER = math.pi / 2
 
@@ -158,7 +158,7 @@ def _add_lanes(lanes, k, halves, counts, straight, stops, goes_out) -> None:
     edge = halves[1 - r]
     common = {
         "road": r,
-        "direction": 1 if k in (0, 1) or len(goes_out) == 3 and r and k in goes_out else -1,
+        "direction": 1 if k in (0, 1) or (len(goes_out) == 3 and r and k in goes_out) else -1,
         "stop": FAR - edge - STOP if stops else None,
     }
 
@@ -257,7 +257,7 @@ def _obstacles(draw: Draw, roads: tuple[Road, ...]) -> tuple[Obstacle, ...]:
                 if free(x, y, (length + width) / 2 + 3, (length + width) / 2):
                     add("building", x, y, yaw, length, width, draw.uniform(5, 14), tint)
                 s += length + draw.uniform(5, 12)
-    for kind, step, offset in (("pole", (18, 28), (1.0, 1.6)), ("tree", (9, 22), (3.2, 6.5))):
+    for kind, step, offset in (("pole", (22, 34), (1.0, 1.6)), ("tree", (12, 28), (3.2, 6.5))):
         for road in roads:
             for side in (1, -1):
                 s = road.span[0] + draw.uniform(30, 45)

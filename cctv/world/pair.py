@@ -1,16 +1,12 @@
 """One attempt at both worlds of a cast: the collision, its remedy, those who are not involved."""
 
-from dataclasses import replace
-
-import numpy as np
-
-from cctv.world import crossing, geometry, lanes, roadside, whatif
+from cctv.world import crossing, lanes, roadside, sight, whatif
 from cctv.world.accident import MEDIUM, Cast, Difficulty, Intervention, Pair, Rejected
 from cctv.world.bystanders import add_others
 from cctv.world.draw import Draw
 from cctv.world.layouts import draw_layout
 from cctv.world.placing import Plan
-from cctv.world.simulation import World, changed, simulate
+from cctv.world.simulation import World, bounds, changed, simulate
 
 # How each kind is drawn, and whether what the simulation shows is of that kind.
 BUILD = {
@@ -36,16 +32,18 @@ def draw_pair(draw: Draw, cast: Cast, difficulty: Difficulty = MEDIUM) -> Pair:
         raise Rejected("slides into something")
     intervention, without = _remedy(plan, alone, difficulty.min_gap)
     named = tuple(range(cast.involved))
-    leads = [x for x in whatif.LEADS if whatif.stopping(alone, x, named).helps]
-    if not leads:
+    leads = (x for x in draw.shuffled(whatif.LEADS) if whatif.stopping(alone, x, named).helps)
+    lead = next(leads, None)
+    if lead is None:
         raise Rejected("no clear what-if")
-    others = add_others(draw, cast, alone, without)
+    _check_view(cast, alone, without, difficulty)
+    others = add_others(draw, cast, alone, without, difficulty.min_pixels)
     positive = simulate(plan.layout, (*plan.actors, *others), cast.duration)
     negative = changed(positive, intervention.change)
     if positive.contact != alone.contact or negative.contact is not None:
         raise Rejected("somebody else is in the way")
     candidates = (*named, cast.bystander)
-    if not any(all(whatif.stopping(positive, x, candidates)) for x in leads):
+    if not any(all(whatif.stopping(positive, x, candidates)) for x in (lead, *leads)):
         raise Rejected("no clear what-if")
     return Pair(
         cast=cast,
@@ -54,6 +52,21 @@ def draw_pair(draw: Draw, cast: Cast, difficulty: Difficulty = MEDIUM) -> Pair:
         positive=positive,
         negative=negative,
     )
+
+
+def _check_view(cast: Cast, positive: World, negative: World, difficulty: Difficulty) -> None:
+    """Where the camera rides in one of the two: the other has to be in its view, in both videos."""
+    if cast.ego is None or cast.ego >= cast.involved:
+        return
+    times = sight.sample_times(cast.duration)
+    for world in (positive, negative):
+        eye = world.actor(cast.ego).poses(times)
+        for id_ in range(cast.involved):
+            if id_ != cast.ego:
+                far = sight.reach(cast.looks[id_][0], difficulty.min_pixels)
+                seen = sight.sees(eye, world.actor(id_), times, far)
+                if seen.sum() < sight.MIN_SAMPLES:
+                    raise Rejected("the other is hardly in view")
 
 
 def _remedy(plan: Plan, world: World, min_gap: float) -> tuple[Intervention, World]:
@@ -68,13 +81,8 @@ def _remedy(plan: Plan, world: World, min_gap: float) -> tuple[Intervention, Wor
 def _slides_into_something(world: World) -> bool:
     """Whether an actor reaches an obstacle after the contact, other than the one it hit."""
     for actor in world.actors:
-        boxes = world.boxes[actor.id]
-        low, high = boxes.min((0, 1)) - 0.3, boxes.max((0, 1)) + 0.3
-        for o in world.layout.obstacles:
-            if o.id in world.contact.pair or not (
-                low[0] < o.x < high[0] and low[1] < o.y < high[1]
-            ):
-                continue
-            if geometry.smallest_gap(boxes, np.broadcast_to(o.box, boxes.shape)) <= 0.1:
+        low, high = bounds(actor, world.duration)
+        for o in world.layout.obstacles_within(low - 0.1, high + 0.1):
+            if o.id not in world.contact.pair and world.min_gap(actor.id, o.id) <= 0.1:
                 return True
     return False

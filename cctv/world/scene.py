@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cctv.data.errors import UserError
+from cctv.world import sight
 from cctv.world.accident import KINDS, MEDIUM, Difficulty, Pair, Rejected, draw_cast
 from cctv.world.camera import Camera, Ride, draw_pole, draw_ride
 from cctv.world.draw import Draw
@@ -13,26 +14,17 @@ from cctv.world.layout import FIRST_OBSTACLE
 from cctv.world.look import LOOKS, Look
 from cctv.world.pair import draw_pair
 from cctv.world.render import Shot, id_buffer
+from cctv.world.sight import MIN_SAMPLES, sample_times
 from cctv.world.simulation import World
 
 Array = np.ndarray
 
 SIZE = (320, 180)  # at which visibility is measured, whatever size is rendered
-SAMPLE = 0.4  # seconds between the instants at which it is measured
-MIN_SAMPLES = 4  # instants at which an actor that a question names must be visible
 MIN_CONTACT_SHARE = 0.4  # of the pixels that a party of the contact would have there alone
 MARGIN = 0.1  # the contact lies at least this share of the picture from its border
 OFF_CENTRE = 0.07  # and this share from the middle in the roadside view: left and right are clear
 RIDE_MARGIN = 0.04  # from the left and right border where the camera rides
 CAMERAS, ATTEMPTS = 6, 300
-# The pixels that are enough to see something, as a share of those that a car needs.
-SMALLER = {
-    "motorcycle": 0.4,
-    "bicycle": 0.3,
-    "pedestrian": 0.25,
-    "pole": 0.15,
-    "tree": 0.3,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,14 +119,9 @@ def worlds(pair: Pair) -> tuple[World, World]:
     return pair.positive, pair.negative
 
 
-def sample_times(duration: float) -> Array:
-    """float[T]: the instants at which visibility is measured."""
-    return np.arange(int(duration / SAMPLE + 1e-9) + 1) * SAMPLE
-
-
 def enough(kind: str, difficulty: Difficulty) -> int:
     """The pixels at which an actor of a type, or an obstacle of a kind, is seen at an instant."""
-    return round(difficulty.min_pixels * SMALLER.get(kind, 1.0))
+    return sight.enough(kind, difficulty.min_pixels)
 
 
 def pixels(shot: Shot, time: float) -> Array:

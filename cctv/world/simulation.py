@@ -1,6 +1,6 @@
 """From plans to what happens: the first contact, the slide after it, every gap in between."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 
@@ -61,6 +61,7 @@ class World:
     actors: tuple[Actor, ...]
     duration: float
     contact: Contact | None
+    plans: tuple[Actor, ...] = field(default=(), compare=False, repr=False)  # without collisions
 
     @cached_property
     def times(self) -> Array:
@@ -106,6 +107,15 @@ def track(actor: Actor, duration: float) -> Array:
     return cache[duration]
 
 
+def bounds(actor: Actor, duration: float) -> tuple[Array, Array]:
+    """Smallest and largest x, y float[2] of an actor's corners over the clip."""
+    cache = actor.__dict__.setdefault("_bounds", {})
+    if duration not in cache:
+        boxes = track(actor, duration)
+        cache[duration] = boxes.min((0, 1)), boxes.max((0, 1))
+    return cache[duration]
+
+
 def boxes_at(actor: Actor, times: Array) -> Array:
     """float[T, 4, 2]: the corners of an actor at times; one that has fallen is as long as it lies."""
     poses, size = actor.poses(times), actor.size
@@ -121,7 +131,7 @@ def simulate(layout: Layout, actors: tuple[Actor, ...], duration: float) -> Worl
     actors = tuple(
         replace(a, crash=None) if a.crash else a for a in sorted(actors, key=lambda a: a.id)
     )
-    world = World(layout=layout, actors=actors, duration=duration, contact=None)
+    world = World(layout=layout, actors=actors, duration=duration, contact=None, plans=actors)
     contact = _first_contact(world)
     if contact is None:
         return world
@@ -135,7 +145,7 @@ def simulate(layout: Layout, actors: tuple[Actor, ...], duration: float) -> Worl
 
 def changed(world: World, change: Change) -> World:
     """The same world in which one actor does something else (collisions run anew)."""
-    actors = tuple(change.of(a) if a.id == change.actor else a for a in world.actors)
+    actors = tuple(change.of(a) if a.id == change.actor else a for a in world.plans)
     return simulate(world.layout, actors, world.duration)
 
 
@@ -178,27 +188,15 @@ def _first_contact(world: World) -> Contact | None:
 
 def _candidates(world: World) -> list[tuple[int, int]]:
     """Pairs of ids whose ways come near each other at all."""
-    bounds = {
-        a.id: (world.boxes[a.id].min((0, 1)), world.boxes[a.id].max((0, 1))) for a in world.actors
-    }
+    spans = {a.id: bounds(a, world.duration) for a in world.actors}
     pairs = [
         (i, j)
-        for i, j in combinations(bounds, 2)
-        if (bounds[i][0] <= bounds[j][1]).all() and (bounds[j][0] <= bounds[i][1]).all()
+        for i, j in combinations(spans, 2)
+        if (spans[i][0] <= spans[j][1]).all() and (spans[j][0] <= spans[i][1]).all()
     ]
-    obstacles = world.layout.obstacles
-    if obstacles:
-        places, reach = obstacle_places(obstacles)
-        for id_, (low, high) in bounds.items():
-            inside = ((places + reach >= low) & (places - reach <= high)).all(-1)
-            pairs += [(id_, obstacles[k].id) for k in np.flatnonzero(inside)]
+    for id_, span in spans.items():
+        pairs += [(id_, o.id) for o in world.layout.obstacles_within(*span)]
     return pairs
-
-
-def obstacle_places(obstacles) -> tuple[Array, Array]:
-    """float[N, 2] middles and float[N, 1] half diagonals of obstacles."""
-    places = np.array([(o.x, o.y) for o in obstacles])
-    return places, np.array([[np.sqrt(o.length**2 + o.width**2) / 2] for o in obstacles])
 
 
 def _crashes(world: World, contact: Contact) -> dict[int, Crash]:

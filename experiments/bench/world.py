@@ -27,13 +27,13 @@ VIDEO, CLIP = ((320, 180), 60), ((128, 80), 8)
 
 def seconds(shots: list, size: tuple[int, int], count: int) -> float:
     """CPU seconds to render `count` frames of each shot, nothing kept from before."""
-    from cctv.world import render
+    from cctv.world.render import forget, render
 
-    render.forget()
+    forget()
     start = time.process_time()
     for shot in shots:
         for k in range(count):
-            render.render(shot, k * shot.world.duration / count, size)
+            render(shot, k * shot.world.duration / count, size)
     return time.process_time() - start
 
 

@@ -12,7 +12,7 @@ from absl import flags
 from cctv import cli
 
 OUT = flags.DEFINE_string("out", "experiments/world/pairs.png", "PNG file to write")
-SEED, INDICES = 11, (0, 1, 2, 3, 4, 5)
+SEED, INDICES = 11, (6, 7, 8, 9, 10, 5)
 FRAME, LINE, GAP, AFTER = (304, 171), 18, 4, 0.1  # AFTER: seconds after the contact
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from cctv.world.layout import Layout
 from cctv.world.motion import Actor
-from cctv.world.scene import SIZE, Scene, sample_times
+from cctv.world.scene import SIZE, Scene, enough, sample_times
 from cctv.world.simulation import World
 
 VERSION = 2  # of the log's form
@@ -49,6 +49,7 @@ def event_log(scene: Scene) -> dict[str, Any]:
         },
         "visibility": {
             "size": list(SIZE),
+            "enough": {str(a.id): enough(a.type, scene.difficulty) for a in positive.actors},
             "times": [round(float(t), 4) for t in sample_times(cast.duration)],
             "positive": {str(i): list(n) for i, n in scene.seen[0].items()},
             "negative": {str(i): list(n) for i, n in scene.seen[1].items()},
@@ -156,30 +157,24 @@ def _touched(
     return min(sides, key=inner.get), zone
 
 
-def _picture(scene: Scene) -> dict[str, Any]:
-    """Where every actor is in the accident's picture at the contact and a second before it.
+def _picture(scene: Scene) -> list[dict[str, list[float]]]:
+    """Where every actor is in the accident's picture at the contact, and 1 and 2 seconds before it.
 
-    u and v are shares of a 16:9 picture from the top left, and metres in front of the camera; null
-    behind it. They are of the point EYE_LEVEL above the middle of the actor.
+    Actor id -> u and v, shares of a 16:9 picture from the top left, and metres in front of the
+    camera, of the point EYE_LEVEL above its middle. The ego and what is not in front are left out.
     """
-    contact = scene.pair.positive.contact.time
-    times = [round(contact - 1.0, 6), contact]
-    places = {str(a.id): [] for a in scene.pair.positive.actors if a.id != scene.pair.cast.ego}
-    for time in times:
-        camera = scene.positive.camera_at(time)
-        for actor in scene.pair.positive.actors:
-            if str(actor.id) in places:
-                x, y, _ = actor.poses(np.array([time]))[0]
-                point = camera.relative(np.array([x, y, EYE_LEVEL]))
-                places[str(actor.id)].append(_place(camera, point))
-    return {"times": times, "places": places}
-
-
-def _place(camera, point: np.ndarray) -> list[float] | None:
-    if point[2] < 1.0:
-        return None
-    u, v = camera.to_pixels(point, SIZE) / SIZE
-    return [round(float(u), 4), round(float(v), 4), round(float(point[2]), 3)]
+    world, out = scene.pair.positive, []
+    for before in (0, 1, 2):
+        time = world.contact.time - before
+        camera, places = scene.positive.camera_at(time), {}
+        for actor in world.actors:
+            x, y, _ = actor.poses(np.array([time]))[0]
+            point = camera.relative(np.array([x, y, EYE_LEVEL]))
+            if actor.id != scene.pair.cast.ego and point[2] >= 1.0:
+                u, v = camera.to_pixels(point, SIZE) / SIZE
+                places[str(actor.id)] = [round(float(x), 4) for x in (u, v, point[2])]
+        out.append(places)
+    return out
 
 
 def _paths(world: World) -> dict[str, list[list[float]]]:

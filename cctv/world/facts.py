@@ -252,10 +252,11 @@ class Facts:
         dx, dy, dz = np.array(camera["aim"]) - eye
         return eye, math.atan2(dy, dx), math.atan2(dz, math.hypot(dx, dy))
 
-    def seen(self, id_: int, pixels: int) -> int:
-        """At how many of the logged instants an actor covers so many pixels."""
-        counts = self.log["visibility"][self.video].get(str(id_), [])
-        return sum(n >= pixels for n in counts)
+    def seen(self, id_: int) -> int:
+        """At how many of the logged instants enough of an actor is to be seen."""
+        visibility = self.log["visibility"]
+        counts = visibility[self.video].get(str(id_), [])
+        return sum(n >= visibility["enough"][str(id_)] for n in counts)
 
 
 def _line(path: dict[str, Any]) -> tuple[Array, Array]:

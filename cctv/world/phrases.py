@@ -69,13 +69,17 @@ TEMPLATES = {
         "Did {a} leave the road to its {x} and crash?",
         "Was there a crash after {a} ran off the road to its {x}?",
     )),
+    "zebra": Template("spatial", (
+        "Was {a} hit by {b} {x} a zebra crossing?",
+        "When {b} hit {a}, was that {x} a zebra crossing?",
+    )),
     "nearer": Template("spatial", (
-        "When {crash}, was {a} nearer to the camera than {b}?",
-        "At the moment when {crash}, was {a} closer to the camera than {b}?",
+        "{when} {crash}, was {a} nearer to the camera than {b}?",
+        "{when} {crash}, was {a} closer to the camera than {b}?",
     )),
     "further": Template("spatial", (
-        "When {crash}, was {a} further to the {side} in the picture than {b}?",
-        "At the moment when {crash}, was {a} more to the {side} in the picture than {b}?",
+        "{when} {crash}, was {a} further to the {side} in the picture than {b}?",
+        "{when} {crash}, was {a} more to the {side} in the picture than {b}?",
     )),
     "entry": Template("spatial_temporal", (
         "Did {a} enter the junction {x} {b} and then collide with it?",
@@ -89,9 +93,17 @@ TEMPLATES = {
         "Just before {crash}, was {a} moving to the {x} of the picture?",
         "In the last second before {crash}, did {a} move towards the {x} of the picture?",
     )),
+    "nearing": Template("spatial_temporal", (
+        "Just before {crash}, was {a} {x} the camera?",
+        "In the last second before {crash}, was {a} {x} the camera?",
+    )),
     "faster": Template("spatial_temporal", (
-        "Just before {crash}, was {a} moving faster than {b}?",
-        "Was {a} going faster than {b} just before {crash}?",
+        "{when} {crash}, was {a} moving faster than {b}?",
+        "{when} {crash}, was {a} going at a higher speed than {b}?",
+    )),
+    "heading": Template("spatial_temporal", (
+        "{when} {crash}, was {a} heading {x} {b}?",
+        "{when} {crash}, was {a} facing {x} {b}?",
     )),
     "came_from": Template("spatial_temporal", (
         "Did {a} come from the {x} of {b} before the two collided?",

@@ -11,13 +11,15 @@ class Claim(NamedTuple):
     """What a question asserts.
 
     `actors` are ids in the roles that the predicate gives them, `value` is a word or number,
-    `crash` the parties that the sentence says have collided (empty where it names none).
+    `crash` the parties that the sentence says have collided (empty where it names none), `before`
+    the seconds before that of which it speaks.
     """
 
     predicate: str
     actors: tuple[int, ...] = ()
     value: str = ""
     crash: tuple[int, ...] = ()
+    before: int = 0
 
 
 class Unreadable(ValueError):
@@ -53,7 +55,11 @@ _REASONS = {
     "was too fast for the bend": "too_fast",
     "swerved on a straight road": "lost_control",
 }
-_LR, _SIDE = "(?P<word>left|right)", "(?P<side>left|right)"
+_LR, _ZEBRA = "(?P<word>left|right)", "(?P<word>on|away from)"
+_WAY = "in the (?P<word>same|opposite) direction (?:as|to)"
+_TO_OR_FRO = "(?P<word>coming closer to|moving away from)"
+_MOMENTS = {"When": 0, "Just before": 0, "One second before": 1, "Two seconds before": 2}
+_WHEN = f"(?P<when>{'|'.join(_MOMENTS)})"
 _EVENT = f"(?P<word>{'|'.join(_EVENTS)})"
 _REASON = f"<a> (?P<word>{'|'.join(_REASONS)})"
 _AHEAD, _ORDER = "(?P<word>ahead of|behind)", "(?P<word>before|after)"
@@ -93,11 +99,12 @@ _GRAMMAR = (
     ("Did <a> and <b> collide on the side of the road where <c> belonged", "own_side", "c/ab"),
     (f"Did <a> leave the road to its {_LR} and crash", "left_road", "a/a"),
     (f"Was there a crash after <a> ran off the road to its {_LR}", "left_road", "a/a"),
-    (f"When {_CRASH}, was <a> nearer to the camera than <b>", "nearer", "ab"),
-    (f"At the moment when {_CRASH}, was <a> closer to the camera than <b>", "nearer", "ab"),
-    (f"When {_CRASH}, was <a> further to the {_SIDE} in the picture than <b>", "further", "ab"),
-    (f"At the moment when {_CRASH}, was <a> more to the {_SIDE} in the picture than <b>",
-     "further", "ab"),
+    (f"Was <a> hit by <b> {_ZEBRA} a zebra crossing", "zebra", "ab/ab"),
+    (f"When <b> hit <a>, was that {_ZEBRA} a zebra crossing", "zebra", "ab/ab"),
+    (f"{_WHEN} {_CRASH}, was <a> nearer to the camera than <b>", "nearer", "ab"),
+    (f"{_WHEN} {_CRASH}, was <a> closer to the camera than <b>", "nearer", "ab"),
+    (f"{_WHEN} {_CRASH}, was <a> further to the {_LR} in the picture than <b>", "further", "ab"),
+    (f"{_WHEN} {_CRASH}, was <a> more to the {_LR} in the picture than <b>", "further", "ab"),
     (f"Did <a> enter the junction {_ORDER} <b> and then collide with it", "entry", "ab/ab"),
     (f"Did <a> drive into the junction {_ORDER} <b> did, and then the two collide",
      "entry", "ab/ab"),
@@ -106,8 +113,12 @@ _GRAMMAR = (
     (f"Just before {_CRASH}, was <a> moving to the {_LR} of the picture", "moving", "a"),
     (f"In the last second before {_CRASH}, did <a> move towards the {_LR} of the picture",
      "moving", "a"),
-    (f"Just before {_CRASH}, was <a> moving faster than <b>", "faster", "ab"),
-    (f"Was <a> going faster than <b> just before {_CRASH}", "faster", "ab"),
+    (f"Just before {_CRASH}, was <a> {_TO_OR_FRO} the camera", "nearing", "a"),
+    (f"In the last second before {_CRASH}, was <a> {_TO_OR_FRO} the camera", "nearing", "a"),
+    (f"{_WHEN} {_CRASH}, was <a> moving faster than <b>", "faster", "ab"),
+    (f"{_WHEN} {_CRASH}, was <a> going at a higher speed than <b>", "faster", "ab"),
+    (f"{_WHEN} {_CRASH}, was <a> heading {_WAY} <b>", "heading", "ab"),
+    (f"{_WHEN} {_CRASH}, was <a> facing {_WAY} <b>", "heading", "ab"),
     (f"Did <a> come from the {_LR} of <b> before the two collided", "came_from", "ab/ab"),
     (f"Before <a> and <b> collided, was <c> coming from the {_LR} of <d>",
      "came_from", "cd/ab"),
@@ -143,7 +154,7 @@ def _claim(parts: dict[str, str | None], predicate: str, roles: str, log: dict) 
     ids = {k: _resolve(parts[k], log) for k in "abcdpqr" if parts.get(k)}
     named, _, collided = roles.partition("/")
     crash = collided or "".join(k for k in "pqr" if k in ids)
-    word = parts.get("word") or parts.get("side") or ""
+    word = parts.get("word") or ""
     word = _EVENTS[word] if predicate == "kind" else word
     word = _REASONS[word] if predicate == "cause" else word
     actors = tuple(ids[k] for k in named)
@@ -156,7 +167,8 @@ def _claim(parts: dict[str, str | None], predicate: str, roles: str, log: dict) 
         if first not in two or two[0] == two[1]:
             raise Unreadable("the part named is of none of the two that collided")
         actors = (first, two[1] if two[0] == first else two[0])
-    return Claim(predicate, actors, word, tuple(sorted(ids[k] for k in crash)))
+    before = _MOMENTS[parts["when"]] if parts.get("when") else 0
+    return Claim(predicate, actors, word, tuple(sorted(ids[k] for k in crash)), before)
 
 
 def _resolve(reference: str, log: dict[str, Any]) -> int:

@@ -20,7 +20,8 @@ LOG = {
         {"id": 4, "colour": "black", "type": "bicycle"},
     ],
 }
-RED, WALKER, TRUCK, EGO = "the red car", "the pedestrian in blue", "the green truck", "the camera car"
+RED, WALKER, TRUCK = "the red car", "the pedestrian in blue", "the green truck"
+EGO = "the camera car"
 TWO, ONE = f"{TRUCK} and {RED} collided", f"{RED} ran off the road and crashed"
 
 # Template -> (fillings of {x}, or None for an exchange of a and b; the claims that they mean).

@@ -12,6 +12,7 @@ from cctv.world.layout import Layout
 Array = np.ndarray
 
 CLEARANCE = 2.0  # metres between a pole camera and any obstacle
+SIGHT = 2.0  # metres that are kept clear on either side of the line from it to the focus
 CROWN = 1.5  # half width of a tree's crown
 _TRIES = 40
 
@@ -136,6 +137,6 @@ def _blocked(layout: Layout, eye: tuple[float, float], height: float, focus) -> 
         if np.sqrt(dx * dx + dy * dy) < room + CLEARANCE:
             return True
         low = height * (1 - min(ahead + room, way) / way)  # of the line where it passes
-        if 0 < ahead < way and beside < room and o.height > low and o.kind != "pole":
+        if 0 < ahead < way and beside < room + SIGHT and o.height > low and o.kind != "pole":
             return True
     return False

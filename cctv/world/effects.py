@@ -36,8 +36,8 @@ def on_the_ground(
 
 
 def glow(brush: Brush, solid: Solid, pose: Array) -> None:
-    """A halo around each lit face that looks at the camera, where lamps are on."""
-    if not brush.look.traits.lamps or not solid.lit.any():
+    """A halo around each lit face that looks at the camera."""
+    if not solid.lit.any():
         return
     faces = place(solid.faces[solid.lit], pose)
     normals = place(solid.normals[solid.lit], (0.0, 0.0, pose[2]))

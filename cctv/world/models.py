@@ -13,6 +13,7 @@ from cctv.world.solids import (
     Solid,
     join,
     limb,
+    marks,
     on,
     part,
     prism,
@@ -93,9 +94,8 @@ def _lights(front: Array, rear: Array, braking: bool, v: tuple[float, float]):
 def _panes(face: Array, count: int, v: tuple[float, float], u=(0.05, 0.95)) -> Array:
     """float[count, 4, 3]: a row of windows."""
     step = (u[1] - u[0]) / count
-    return np.array(
-        [on(face, (u[0] + k * step, u[0] + (k + 0.86) * step), v) for k in range(count)]
-    )
+    starts = u[0] + step * np.arange(count)
+    return marks(face, np.stack([starts, starts + 0.86 * step], -1), np.array([v] * count))
 
 
 def _car(h: float, w: float, height: float, rgb: Colour, braking: bool) -> Solid:

@@ -12,39 +12,40 @@ def far_to_near(feet: Array, eye: Array, meets: Array) -> list[int]:
     `meets` bool[N, N] which of them meet in the picture: only these need an order.
     """
     count = len(feet)
-    first = _nearer(feet, eye) & meets & ~np.eye(count, dtype=bool)  # [i, j]: j before i
+    i, j = np.nonzero(np.triu(meets, 1))
+    nearer = _nearer(feet, eye, i, j)
+    first = np.zeros((count, count), bool)  # [a, b]: b before a
+    first[i[nearer], j[nearer]] = first[j[~nearer], i[~nearer]] = True
     distance = ((feet.mean(1) - eye) ** 2).sum(-1)
     left = np.argsort(-distance, kind="stable").tolist()
     waits = first.sum(1)
     order = []
     while left:
         # None is free where boxes cover each other in a circle: then the farthest.
-        chosen = next((i for i in left if waits[i] == 0), left[0])
+        chosen = next((k for k in left if waits[k] == 0), left[0])
         left.remove(chosen)
         order.append(chosen)
         waits -= first[:, chosen]
     return order
 
 
-def _nearer(feet: Array, eye: Array) -> Array:
-    """bool[N, N]: whether box i lies on the camera's side of the line that best parts it from j."""
-    edges = np.roll(feet, -1, axis=1) - feet  # [N, 4, 2], anticlockwise or clockwise alike
+def _nearer(feet: Array, eye: Array, i: Array, j: Array) -> Array:
+    """bool[P]: whether box i lies on the camera's side of the line that best parts it from j."""
+    edges = np.roll(feet, -1, axis=1) - feet  # [N, 4, 2], clockwise or anticlockwise
     normals = np.stack([edges[..., 1], -edges[..., 0]], -1)
     normals = normals / np.sqrt((normals * normals).sum(-1, keepdims=True))
-    middle = feet.mean(1, keepdims=True)
-    outward = ((feet - middle) * normals).sum(-1, keepdims=True) > 0
+    outward = ((feet - feet.mean(1, keepdims=True)) * normals).sum(-1, keepdims=True) > 0
     normals = np.where(outward, normals, -normals)
     at = (feet * normals).sum(-1)  # [N, 4] each edge's place along its normal
-    # How far box j lies beyond edge k of box i, and whether the camera does.
-    reach = (feet[None, :, None, :, :] * normals[:, None, :, None, :]).sum(-1)  # [i, j, k, corner]
-    beyond = reach.min(-1) - at[:, None, :]  # [i, j, k]
-    seen = (eye * normals).sum(-1) > at  # [i, k]
-    best = beyond.argmax(-1)  # [i, j]
-    apart = np.take_along_axis(beyond, best[..., None], -1)[..., 0]
-    eye_beyond = np.take_along_axis(
-        np.broadcast_to(seen[:, None, :], beyond.shape), best[..., None], -1
-    )[..., 0]
-    # Parted by an edge of i: i is nearer where the camera is not beyond it. By an edge of j:
-    # i is nearer where the camera is.
-    mine = apart > apart.T
-    return np.where(mine, ~eye_beyond, eye_beyond.T)
+    seen = (eye * normals).sum(-1) > at  # whether the camera is beyond the edge
+    apart, beyond = [], []
+    for a, b in ((i, j), (j, i)):
+        # How far box b lies beyond each edge of box a.
+        x, y = feet[b, None, :, 0], feet[b, None, :, 1]  # [P, 1, corner]
+        reach = x * normals[a, :, None, 0] + y * normals[a, :, None, 1]  # [P, edge, corner]
+        gaps = reach.min(-1) - at[a]
+        best = gaps.argmax(-1)
+        apart.append(np.take_along_axis(gaps, best[:, None], -1)[:, 0])
+        beyond.append(np.take_along_axis(seen[a], best[:, None], -1)[:, 0])
+    # Parted by an edge of i: i is nearer where the camera is not beyond it, else where it is.
+    return np.where(apart[0] > apart[1], ~beyond[0], beyond[1])

@@ -136,11 +136,13 @@ def fixed_point(pixels: Array) -> Array:
 
 def place(points: Array, pose: Array) -> Array:
     """float[..., 3] points turned by the yaw of poses (float[..., 3] or one) and moved to them."""
-    px, py, yaw = np.moveaxis(np.asarray(pose, np.float64), -1, 0)
-    cos, sin = np.cos(yaw), np.sin(yaw)
-    x = px + cos * points[..., 0] - sin * points[..., 1]
-    y = py + sin * points[..., 0] + cos * points[..., 1]
-    return np.stack([x, y, points[..., 2]], -1)
+    pose = np.asarray(pose)
+    cos, sin = np.cos(pose[..., 2]), np.sin(pose[..., 2])
+    out = np.empty(points.shape)
+    out[..., 0] = pose[..., 0] + cos * points[..., 0] - sin * points[..., 1]
+    out[..., 1] = pose[..., 1] + sin * points[..., 0] + cos * points[..., 1]
+    out[..., 2] = points[..., 2]
+    return out
 
 
 def _cut(polygon: Array, guard: float) -> Array:

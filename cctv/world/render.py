@@ -156,12 +156,12 @@ def _paint(brush: Brush, items: list[_Item], *, everything: bool) -> None:
         if fresh[k]:
             order.append(items[k])
             fresh |= meets[k]  # what is nearer and meets it must be painted again
-    ids = [0 if i.id is None else 1 + i.id for i in order]
+    flats = glows = None
     if brush.flat is not None:
-        brush.solids([i.solid for i in order], [i.pose for i in order], flats=ids)
-    else:
-        glow = [partial(effects.glow, brush, i.solid, i.pose) for i in order]
-        brush.solids([i.solid for i in order], [i.pose for i in order], after=glow)
+        flats = [0 if i.id is None else 1 + i.id for i in order]
+    elif brush.look.traits.lamps:
+        glows = [partial(effects.glow, brush, i.solid, i.pose) for i in order]
+    brush.solids([i.solid for i in order], [i.pose for i in order], flats=flats, after=glows)
 
 
 @lru_cache(maxsize=8)

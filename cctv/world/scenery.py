@@ -10,7 +10,7 @@ from cctv.world.camera import CROWN
 from cctv.world.layout import Layout, Obstacle, Signal
 from cctv.world.models import STEEL, TYRE
 from cctv.world.raster import place
-from cctv.world.solids import Array, Solid, join, on, part, prism
+from cctv.world.solids import Array, Solid, join, marks, part, prism
 
 SIGNAL = {"red": (255, 40, 30), "green": (50, 245, 110)}
 _BARK, _LEAVES, _PANE = (92, 68, 48), ((58, 104, 52), (74, 124, 62)), (88, 100, 112)
@@ -77,12 +77,14 @@ def _building(o: Obstacle) -> Solid:
     rows = []
     for k, across in enumerate((o.width, o.length, o.width, o.length)):
         count = max(1, int(across / 3.2))
-        for floor in range(floors):
-            v = ((floor + 0.32) / floors, (floor + 0.78) / floors)
-            step = 1 / count
-            rows += [on(block[k], ((i + 0.22) * step, (i + 0.78) * step), v) for i in range(count)]
+        column, floor = (a.ravel() for a in np.meshgrid(np.arange(count), np.arange(floors)))
+        u, v = (
+            np.stack([column + 0.22, column + 0.78], -1),
+            np.stack([floor + 0.32, floor + 0.78], -1),
+        )
+        rows.append(marks(block[k], u / count, v / floors))
     roof = tuple(int(c * 0.8) for c in o.colour)
-    return join(part(0, (block, o.colour), (block[4], roof), (np.array(rows), _PANE)))
+    return join(part(0, (block, o.colour), (block[4], roof), (np.concatenate(rows), _PANE)))
 
 
 def _tree(o: Obstacle) -> Solid:

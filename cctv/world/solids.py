@@ -95,13 +95,14 @@ def limb(low: tuple[float, float, float], high: tuple[float, float, float], half
 
 def on(face: Array, u: Range, v: Range) -> Array:
     """float[4, 3]: a mark on a face float[4, 3]; u to the right, v upwards, shares of the face."""
-    normal = _normals(face[None])[0]
-    bottom, rise = (
-        face[0] + np.outer(u, face[1] - face[0]),
-        face[3] + np.outer(u, face[2] - face[3]),
-    )
-    corner = [bottom[i] + v[j] * (rise[i] - bottom[i]) for i, j in ((0, 0), (1, 0), (1, 1), (0, 1))]
-    return np.array(corner) + _LIFT * normal
+    return marks(face, np.array([u]), np.array([v]))[0]
+
+
+def marks(face: Array, u: Array, v: Array) -> Array:
+    """float[K, 4, 3]: marks as of `on`, with their ranges in float[K, 2]."""
+    across = u[:, (0, 1, 1, 0), None]  # [K, 4, 1]
+    bottom, top = (p + across * (q - p) for p, q in ((face[0], face[1]), (face[3], face[2])))
+    return bottom + v[:, (0, 0, 1, 1), None] * (top - bottom) + _LIFT * _normals(face[None])[0]
 
 
 def wheel(x: float, y: float, radius: float, hub: float | None = None) -> Array:
@@ -145,5 +146,6 @@ def _ring(x: Range, y: Range, z: float) -> list[tuple[float, float, float]]:
 
 
 def _normals(faces: Array) -> Array:
-    normals = np.cross(faces[:, 1] - faces[:, 0], faces[:, 3] - faces[:, 0])
+    (ax, ay, az), (bx, by, bz) = (np.moveaxis(faces[:, k] - faces[:, 0], -1, 0) for k in (1, 3))
+    normals = np.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], -1)
     return normals / np.sqrt((normals * normals).sum(-1, keepdims=True))

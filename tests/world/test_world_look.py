@@ -92,7 +92,7 @@ def test_fog_hides_what_is_far_and_not_what_is_near():
             seen = render(shot, 1.0, (320, 180))[id_buffer(shot, 1.0, (320, 180)) == 1]
             contrast[kind, ahead] = float(np.ptp(seen.mean(0)))
     assert contrast["fog", 15.0] > 0.8 * contrast["day", 15.0]
-    assert contrast["fog", 90.0] < 0.6 * contrast["day", 90.0]
+    assert contrast["fog", 90.0] < 0.7 * contrast["day", 90.0]
 
 
 def test_brake_lights_are_seen_at_every_look():

@@ -166,7 +166,8 @@ def draw_cast(
     types += [bystander, *(draw.choice(OTHERS) for _ in range(count - 1))]
     if view == "driving":
         # From the struck vehicle the one that drives into its side or rear is not seen.
-        ego = striker if ego_inside else len(types)
+        either = kind in ("head_on", "sideswipe")
+        ego = len(types) if not ego_inside else draw.choice((0, 1)) if either else striker
         types[ego : ego + 1] = ["car"]
     contact = round(draw.uniform(*CONTACT_WINDOW) * duration, 4)
     lead = draw.uniform(*difficulty.branch_lead)

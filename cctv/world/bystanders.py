@@ -96,8 +96,15 @@ def _clear(new: Actor, positive: World, negative: World, done: tuple[Actor, ...]
             return False
     if any(_near(own, track(other, positive.duration)) for other in done):
         return False
-    around = positive.layout.obstacles_within(*bounds(new, positive.duration))
-    return not any(_near(own, o.box[None]) for o in around)
+    around = near_obstacles(positive.layout, new, positive.duration)
+    return not around
+
+
+def near_obstacles(layout: Layout, actor: Actor, duration: float) -> list[int]:
+    """Ids of the obstacles to which an actor does not keep OTHER_GAP."""
+    low, high = bounds(actor, duration)
+    around = layout.obstacles_within(low - OTHER_GAP, high + OTHER_GAP)
+    return [o.id for o in around if _near(track(actor, duration), o.box[None])]
 
 
 def _near(a, b) -> bool:

@@ -15,6 +15,7 @@ from cctv.world.simulation import Change, World, in_frame
 TURNING = (3.8, 4.8)  # m/s on the arcs of a junction
 BRAKE = (6.5, 8.5)  # m/s^2
 REACH = 3.5  # metres from a striker's middle to the middle of what it hits
+END = 0.35  # metres at either end of the struck vehicle that are not its side
 ENTRY_APART = 0.3  # seconds between the two vehicles' entries into the junction
 
 
@@ -40,9 +41,11 @@ def t_bone(draw: Draw, cast: Cast, layout: Layout) -> Plan:
     chosen = draw.choice(turns if turns and (not straight or draw.coin(0.4)) else straight)
     a_lane, b_lane = layout.lanes[chosen.striker], layout.lanes[chosen.struck]
     length = TYPES[cast.looks[struck][0]].length
-    b = _driver(draw, cast, struck, b_lane, chosen.s)
+    # Where the camera rides in the striker, the other has to be slow: only then is it in view.
+    most = draw.uniform(3.5, 5.0) if cast.ego == striker else 99.0
+    b = _driver(draw, cast, struck, b_lane, chosen.s, most)
     b = placed(b, time, chosen.s + draw.uniform(-0.36, 0.36) * length)
-    a = touching(_driver(draw, cast, striker, a_lane, None), box(b, time), time)
+    a = touching(_driver(draw, cast, striker, a_lane, None, 99.0), box(b, time), time)
     guilty, other = (a, b) if cast.guilty == striker else (b, a)
     entries = [entry_time(x, layout) for x in (a, b)]
     if abs(entries[0] - entries[1]) < ENTRY_APART:
@@ -76,7 +79,7 @@ def is_t_bone(world: World, cast: Cast) -> bool:
     turned = a.plan(np.array([contact.time]))[0][2] - b.plan(np.array([contact.time]))[0][2]
     return (
         in_frame(a, contact)[0] > 0.85
-        and abs(ahead) < 0.93
+        and (1 - abs(ahead)) * b.size.length / 2 > END
         and abs(np.cos(turned)) < 0.66
         and (left > 0) == cast.from_left
     )
@@ -92,9 +95,9 @@ def entry_time(actor: Actor, layout: Layout) -> float:
     return float(times[np.argmax(inside)]) if inside.any() else float("inf")
 
 
-def _driver(draw: Draw, cast: Cast, id_: int, lane: Lane, s: float | None) -> Actor:
+def _driver(draw: Draw, cast: Cast, id_: int, lane: Lane, s: float | None, most: float) -> Actor:
     """One that drives through, or slows down before it turns; `s`: where it is at the contact."""
-    speed = cruising(draw, cast.looks[id_][0])
+    speed = cruising(draw, cast.looks[id_][0], most)
     if lane.turn == "straight":
         return vehicle(cast, id_, lane, speed)
     slow = min(speed, draw.uniform(*TURNING))

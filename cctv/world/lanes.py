@@ -85,7 +85,7 @@ def head_on(draw: Draw, cast: Cast, layout: Layout) -> Plan:
     lane = draw.choice([x for x in layout.lanes if x.oncoming is not None])
     against = layout.lanes[lane.oncoming]
     # The two are in each other's view for a while only if they don't close too fast.
-    most = 9.5 if cast.ego is None else 7.5
+    most = 9.5 if cast.ego is None else 6.8
     b = vehicle(cast, other, against, cruising(draw, cast.looks[other][0], most))
     b = placed(b, time, lane_s(against, layout.centre) + draw.uniform(*AROUND))
     speed = cruising(draw, cast.looks[guilty][0], most)
@@ -116,14 +116,18 @@ def sideswipe(draw: Draw, cast: Cast, layout: Layout) -> Plan:
     lane = draw.choice([x for x in layout.lanes if getattr(x, beside) is not None])
     target = layout.lanes[getattr(lane, beside)]
     types = [cast.looks[i][0] for i in (guilty, other)]
-    common = min(TYPES[t].speeds[1] for t in types)
-    speeds = [draw.uniform(max(common - 3.5, 3.5), common) for _ in types]
-    speed = max(min(speeds[0], speeds[1] + 2), speeds[1] - 2)
-    b = vehicle(cast, other, target, speeds[1])
+    slow = draw.uniform(0.5, 0.8) * min(TYPES[t].speeds[1] for t in types)
+    faster = draw.uniform(0.2, 2.0) * draw.choice((1, -1))
+    place = draw.uniform(-0.6, 0.6)  # of the guilty one ahead of the other, of their half lengths
+    if cast.ego in (guilty, other):  # it comes from behind, else it does not see the other
+        ahead = 1 if cast.ego == other else -1
+        place, faster = ahead * draw.uniform(0.5, 0.85), -ahead * draw.uniform(1.5, 2.5)
+    speed = slow + max(faster, 0.0)
+    b = vehicle(cast, other, target, slow + max(-faster, 0.0))
     b = placed(b, time, lane_s(target, layout.centre) + draw.uniform(*AROUND))
     struck = box(b, time)
     reach = (TYPES[types[0]].length + TYPES[types[1]].length) / 2
-    s = lane_s(lane, tuple(struck.mean(0))) + draw.uniform(-0.6, 0.6) * reach
+    s = lane_s(lane, tuple(struck.mean(0))) + place * reach
     lasts = draw.uniform(1.6, 2.3)
     sign = -1 if cast.from_left else 1
 

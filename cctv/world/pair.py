@@ -2,11 +2,11 @@
 
 from cctv.world import crossing, lanes, roadside, sight, whatif
 from cctv.world.accident import MEDIUM, Cast, Difficulty, Intervention, Pair, Rejected
-from cctv.world.bystanders import add_others
+from cctv.world.bystanders import add_others, near_obstacles
 from cctv.world.draw import Draw
 from cctv.world.layouts import draw_layout
 from cctv.world.placing import Plan
-from cctv.world.simulation import World, bounds, changed, simulate
+from cctv.world.simulation import World, changed, simulate
 
 # How each kind is drawn, and whether what the simulation shows is of that kind.
 BUILD = {
@@ -28,9 +28,13 @@ def draw_pair(draw: Draw, cast: Cast, difficulty: Difficulty = MEDIUM) -> Pair:
         raise Rejected("another contact than planned")
     if not is_right(alone, cast):
         raise Rejected(f"not quite {cast.kind}")
-    if _slides_into_something(alone):
-        raise Rejected("slides into something")
     intervention, without = _remedy(plan, alone, difficulty.min_gap)
+    for world in (alone, without):
+        for actor in world.actors:
+            if not set(near_obstacles(world.layout, actor, cast.duration)) <= set(
+                alone.contact.pair
+            ):
+                raise Rejected("too near a thing beside the road")
     named = tuple(range(cast.involved))
     leads = (x for x in draw.shuffled(whatif.LEADS) if whatif.stopping(alone, x, named).helps)
     lead = next(leads, None)
@@ -76,13 +80,3 @@ def _remedy(plan: Plan, world: World, min_gap: float) -> tuple[Intervention, Wor
         if without.contact is None and without.min_gap(*world.contact.pair) >= min_gap:
             return remedy, without
     raise Rejected("no remedy keeps the gap")
-
-
-def _slides_into_something(world: World) -> bool:
-    """Whether an actor reaches an obstacle after the contact, other than the one it hit."""
-    for actor in world.actors:
-        low, high = bounds(actor, world.duration)
-        for o in world.layout.obstacles_within(low - 0.1, high + 0.1):
-            if o.id not in world.contact.pair and world.min_gap(actor.id, o.id) <= 0.1:
-                return True
-    return False

@@ -51,7 +51,7 @@ def cruising(draw: Draw, type_: str, most: float = 99.0) -> float:
     """A speed in m/s that fits a type, under a limit."""
     low, high = TYPES[type_].speeds
     high = min(high, most)
-    return draw.uniform(min(low, high), high)
+    return draw.uniform(min(low, 0.7 * high), high)
 
 
 def placed(actor: Actor, time: float, s: float) -> Actor:

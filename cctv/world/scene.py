@@ -14,12 +14,11 @@ from cctv.world.layout import FIRST_OBSTACLE
 from cctv.world.look import LOOKS, Look
 from cctv.world.pair import draw_pair
 from cctv.world.render import Shot, id_buffer
-from cctv.world.sight import MIN_SAMPLES, sample_times
+from cctv.world.sight import MIN_SAMPLES, SIZE, sample_times
 from cctv.world.simulation import World
 
 Array = np.ndarray
 
-SIZE = (320, 180)  # at which visibility is measured, whatever size is rendered
 MIN_CONTACT_SHARE = 0.4  # of the pixels that a party of the contact would have there alone
 MARGIN = 0.1  # the contact lies at least this share of the picture from its border
 OFF_CENTRE = 0.07  # and this share from the middle in the roadside view: left and right are clear

@@ -3,9 +3,11 @@
 import numpy as np
 
 from cctv.world.motion import TYPES, Actor
+from cctv.world.simulation import boxes_at
 
 Array = np.ndarray
 
+SIZE = (320, 180)  # at which visibility is measured, whatever size is rendered
 SAMPLE = 0.4  # seconds between the instants at which visibility is measured
 MIN_SAMPLES = 4  # instants at which an actor that a question names must be visible
 SLOPE = 0.66  # metres to the side at a metre ahead, at the border of a riding camera's picture
@@ -33,7 +35,7 @@ def reach(type_: str, min_pixels: int) -> float:
 def sees(
     eye: Array, target: Actor, times: Array, far: float, blockers: tuple[Array, ...] = ()
 ) -> Array:
-    """bool[T]: whether a camera in poses float[T, 3] has an actor in view, and most of it free.
+    """bool[T]: whether a camera in poses float[T, 3] has an actor in view, two of 8 points of its outline free.
 
     `far` is the distance (m) up to which it counts; `blockers` are float[T, 4, 2] boxes that hide.
     """
@@ -42,8 +44,16 @@ def sees(
     cos, sin = np.cos(eye[:, 2]), np.sin(eye[:, 2])
     ahead, left = dx * cos + dy * sin - 0.5, dy * cos - dx * sin
     seen = (ahead > 2.5) & (np.abs(left) < SLOPE * ahead) & (ahead < far)
-    for box in blockers:
-        seen &= ~crosses(eye[:, :2], spot, box)
+    if blockers and seen.any():
+        corners = boxes_at(target, times)
+        edges = (corners + np.roll(corners, 1, axis=1)) / 2
+        points = np.concatenate([corners, edges], axis=1)
+        points += 0.1 * (corners.mean(1, keepdims=True) - points)
+        free = np.zeros(len(times), int)
+        for k in range(8):
+            hidden = [crosses(eye[:, :2], points[:, k], box) for box in blockers]
+            free += ~np.any(hidden, axis=0)
+        seen &= free >= 2
     return seen
 
 

@@ -23,7 +23,8 @@ class Traits:
 
     `light` multiplies the colours of what doesn't shine, by `shade` where the sun doesn't reach.
     `reach` is the distance in metres at which half of a thing's colour is lost in the haze.
-    `shadow` is how dark shadows are, `noise` the strength of the sensor's (0 to 3), `lamps` whether
+    `shadow` is how dark shadows are, `noise` the strength of the sensor's (standard deviation about
+    0.8 of 255 each), `lamps` whether
     lights are seen to shine, `pools` how much light head lamps throw on the road.
     """
 
@@ -38,7 +39,7 @@ class Traits:
     mark: Colour = (216, 216, 212)
     centre: Colour = (214, 176, 60)
     shadow: float = 0.0
-    noise: int = 1
+    noise: int = 2
     lamps: bool = False
     pools: int = 0
 
@@ -61,7 +62,7 @@ TRAITS = {
         grass=(70, 88, 64),
         asphalt=(74, 75, 82),
         pavement=(118, 114, 116),
-        noise=2,
+        noise=3,
         lamps=True,
         pools=36,
     ),
@@ -75,7 +76,6 @@ TRAITS = {
         asphalt=(62, 65, 72),
         pavement=(122, 122, 122),
         shadow=0.16,
-        noise=2,
         lamps=True,
     ),
     "snow": Traits(
@@ -90,7 +90,6 @@ TRAITS = {
         mark=(226, 228, 230),
         centre=(222, 196, 110),
         shadow=0.14,
-        noise=1,
     ),
     "fog": Traits(
         light=(0.92, 0.93, 0.94),
@@ -99,7 +98,7 @@ TRAITS = {
         haze=(198, 201, 204),
         reach=75.0,
         shadow=0.08,
-        noise=2,
+        noise=3,
         lamps=True,
     ),
 }
@@ -213,4 +212,4 @@ def _particles(seed: int, count: int) -> Array:
 def _grain(strength: int) -> Array:
     """int8[256]: the noise that each byte stands for, a triangle around 0."""
     byte = np.arange(256)
-    return (((byte & 15) - (byte >> 4)) * strength / 4).round().astype(np.int8)
+    return (((byte & 15) - (byte >> 4)) * strength / 8).round().astype(np.int8)

@@ -16,7 +16,7 @@ from cctv.data import video
 Array = np.ndarray
 
 WIDTH = 300  # pixels of a frame on the sheet
-_GAP, _LINE = 6, 20
+_GAP, _LINE, _COLUMNS = 6, 20, (6, 44, 78, 106)
 _INK, _PAPER, _QUIET = (20, 20, 24), (255, 255, 255), (105, 105, 112)
 _TRUE, _FALSE = (16, 120, 50), (150, 30, 30)
 
@@ -27,7 +27,7 @@ def write_sheet(folder: Path, record: dict[str, Any]) -> Path:
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
         part = path.with_name(f".{path.name}.tmp")
-        draw_sheet(folder, record).save(part, "png", optimize=True)
+        draw_sheet(folder, record).save(part, "png", compress_level=4)
         part.replace(path)
     return path
 
@@ -60,8 +60,9 @@ def draw_sheet(folder: Path, record: dict[str, Any]) -> Image.Image:
             sheet.paste(frame.resize((WIDTH, height), Image.Resampling.BICUBIC), (x, y))
             draw.text((x, y + height), mark, _QUIET, font)
     y = top + 2 * (height + _LINE + _GAP)
-    for k, (text, ink) in enumerate(lines):
-        draw.text((_GAP, y + k * _LINE), text, ink, font)
+    for k, (words, ink) in enumerate(lines):
+        for x, text in zip(_COLUMNS, words):
+            draw.text((x, y + k * _LINE), text, ink, font)
     return sheet
 
 
@@ -100,10 +101,10 @@ def _names(log: dict[str, Any]) -> dict[int, str]:
     return {a["id"]: f"the {a['colour']} {a['type']}" for a in log["actors"]}
 
 
-def _questions(record: dict[str, Any]) -> list[tuple[str, tuple[int, int, int]]]:
-    """Lines and their inks: q+ is Yes on v+ only, q- is No on both."""
-    lines = [("v+ v-", _QUIET)]
+def _questions(record: dict[str, Any]) -> list[tuple[tuple[str, ...], tuple[int, int, int]]]:
+    """Lines of four columns and their inks: q+ is Yes on v+ only, q- is No on both."""
+    lines = [(("v+", "v-", "", ""), _QUIET)]
     for q in record["questions"]:
-        lines.append((f"Yes No   q+  {q['positive']}  [{q['category']}]", _TRUE))
-        lines.append((f"No   No   q-  {q['negative']}", _FALSE))
+        lines.append((("Yes", "No", "q+", f"{q['positive']}  [{q['category']}]"), _TRUE))
+        lines.append((("No", "No", "q-", q["negative"]), _FALSE))
     return lines

@@ -163,8 +163,8 @@ def sideswipe(draw: Draw, cast: Cast, layout: Layout) -> Plan:
 def is_sideswipe(world: World, cast: Cast) -> bool:
     """Whether the two touch sides, going the same way."""
     contact = world.contact
-    a, b = world.actor(cast.guilty), world.actor(1 - cast.guilty)
-    x, y, yaw = b.plan(np.array([contact.time]))[0]
+    b = world.actor(1 - cast.guilty)
+    yaw = b.plan(np.array([contact.time]))[0][2]
     across = abs(contact.normal[1] * np.cos(yaw) - contact.normal[0] * np.sin(yaw))
     left = in_frame(b, contact)[1]
     return bool(across > 0.9) and (left > 0.5) == cast.from_left

@@ -10,9 +10,11 @@ from cctv.world import sight
 from cctv.world.accident import KINDS, MEDIUM, Difficulty, Pair, Rejected, draw_cast
 from cctv.world.camera import Camera, Ride, draw_pole, draw_ride
 from cctv.world.draw import Draw
+from cctv.world.eventlog import event_log
 from cctv.world.layout import FIRST_OBSTACLE
 from cctv.world.look import LOOKS, Look
 from cctv.world.pair import draw_pair
+from cctv.world.questions import Unclear, write_questions
 from cctv.world.render import Shot, id_buffer
 from cctv.world.sight import MIN_SAMPLES, SIZE, sample_times
 from cctv.world.simulation import World
@@ -91,7 +93,7 @@ def draw_scene(
             except Rejected as error:
                 rejected[error.reason] += 1
                 continue
-            return Scene(
+            scene = Scene(
                 seed=seed,
                 index=index,
                 difficulty=difficulty,
@@ -103,6 +105,12 @@ def draw_scene(
                 contact_image=image,
                 rejected=rejected,
             )
+            try:
+                write_questions(event_log(scene))
+            except Unclear as error:
+                rejected[error.reason] += 1
+                continue
+            return scene
     reasons = ", ".join(f"{reason} ({n})" for reason, n in rejected.most_common())
     raise UserError(f"scene {index} of seed {seed}: no valid draw in {ATTEMPTS}: {reasons}")
 

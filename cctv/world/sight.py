@@ -35,7 +35,7 @@ def reach(type_: str, min_pixels: int) -> float:
 def sees(
     eye: Array, target: Actor, times: Array, far: float, blockers: tuple[Array, ...] = ()
 ) -> Array:
-    """bool[T]: whether a camera in poses float[T, 3] has an actor in view, two of 8 points of its outline free.
+    """bool[T]: whether a camera in poses float[T, 3] has an actor in view, a part of it free.
 
     `far` is the distance (m) up to which it counts; `blockers` are float[T, 4, 2] boxes that hide.
     """

@@ -117,7 +117,7 @@ def bounds(actor: Actor, duration: float) -> tuple[Array, Array]:
 
 
 def boxes_at(actor: Actor, times: Array) -> Array:
-    """float[T, 4, 2]: the corners of an actor at times; one that has fallen is as long as it lies."""
+    """float[T, 4, 2]: the corners of an actor at times; what has fallen is as long as it lies."""
     poses, size = actor.poses(times), actor.size
     boxes = geometry.corners(poses, size.length, size.width)
     if actor.crash is not None and size.lying is not None:
@@ -127,7 +127,7 @@ def boxes_at(actor: Actor, times: Array) -> Array:
 
 
 def simulate(layout: Layout, actors: tuple[Actor, ...], duration: float) -> World:
-    """Runs the plans to the first contact of an actor with another or an obstacle, and its slide."""
+    """Runs the plans to the first contact of actors or of one and an obstacle, and the slide."""
     actors = tuple(
         replace(a, crash=None) if a.crash else a for a in sorted(actors, key=lambda a: a.id)
     )

@@ -19,6 +19,7 @@ from cctv.world.simulation import Change, World, simulate
 
 MIN_SAMPLES = 4  # instants of either video at which an actor that is named must be visible
 CONTACT_SHARE = 0.3  # of a party's pixels at the contact that must not be hidden
+AT_POINT = 0.25  # metres from the point of contact to either party
 HARD = {"pedestrian": 5.0}  # m/s^2 of one who stops at once
 HARD_VEHICLE = 8.0
 # What is too close to be clear: a claim within these is false, and so is its opposite.
@@ -34,11 +35,8 @@ def truth(claim: Claim, facts: Facts) -> bool:
         return False
     if claim.predicate not in _MEANING:
         raise ValueError(f"no meaning for {claim.predicate!r}")
-    if claim.predicate in ("nearer", "further", "faster", "heading"):
-        return _MEANING[claim.predicate](
-            facts, claim.value, facts.time - claim.before, *claim.actors
-        )
-    return bool(_MEANING[claim.predicate](facts, claim.value, *claim.actors))
+    moment = (facts.time - claim.before,) if claim.predicate in _OF_A_MOMENT else ()
+    return bool(_MEANING[claim.predicate](facts, claim.value, *moment, *claim.actors))
 
 
 def _half(f: Facts, word: str) -> bool:
@@ -149,6 +147,7 @@ def _keeping(f: Facts, word: str, who: int) -> bool:
     return _rerun(f.log, who, lambda a: replace(a, shifts=())).contact is None
 
 
+_OF_A_MOMENT = ("nearer", "further", "faster", "heading")
 _MEANING = {
     "kind": lambda f, word: f.kind == word,
     "involved": lambda f, word, who: who in f.pair,
@@ -191,8 +190,7 @@ def check(record: dict[str, Any]) -> list[str]:
     faults = _times(record) + _events(log, positive, negative) + _contact_in_sight(log)
     if len(positive.touching) != 1:
         return faults  # nothing can be asked about
-    if positive.kind != record["anomaly_type"]:
-        faults.append(f"a {positive.kind}, not a {record['anomaly_type']}")
+    faults += _contact_facts(record, positive)
     for pair in record["questions"]:
         faults += [f"{pair['pair_id']}: {f}" for f in _pair(pair, log, positive, negative)]
     return faults
@@ -228,6 +226,30 @@ def _times(record: dict[str, Any]) -> list[str]:
         faults.append("the segments are not the whole clip")
     if not segments["key_frames"][0] < contact < segments["key_frames"][1]:
         faults.append("the contact is not in the key frames")
+    return faults
+
+
+def _contact_facts(record: dict[str, Any], facts: Facts) -> list[str]:
+    """Faults of what the log and the annotation say about the contact."""
+    contact, (striker, struck), kind = record["metadata"]["contact"], facts.pair, facts.kind
+    faults = []
+    if kind != record["anomaly_type"]:
+        faults.append(f"a {kind}, not a {record['anomaly_type']}")
+    for party in contact["parties"]:
+        if party["kind"] != facts.type(party["id"]):
+            faults.append(f"party {party['id']} is a {facts.type(party['id'])}")
+    off = max(facts.outside(i, contact["point"]) for i in facts.pair)
+    if off > AT_POINT:
+        faults.append(f"the point of contact is {off:.2f} m beside a party")
+    if kind in ("t_bone", "rear_end", "pedestrian", "run_off_road") and (striker, struck) != (
+        contact["striker"],
+        contact["struck"],
+    ):
+        faults.append(f"the striker is not {contact['striker']}")
+    elif kind == "t_bone":
+        _, left = facts.in_frame_of(struck, contact["point"], facts.time)
+        if contact["side"] != ("left" if left > 0 else "right"):
+            faults.append(f"the side that is hit is not {contact['side']}")
     return faults
 
 

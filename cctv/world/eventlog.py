@@ -3,27 +3,31 @@
 import types
 import typing
 from dataclasses import asdict, fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cctv.world.layout import Layout
 from cctv.world.motion import Actor
-from cctv.world.scene import SIZE, Scene, enough, sample_times
+from cctv.world.sight import enough, sample_times
 from cctv.world.simulation import World
+
+if TYPE_CHECKING:  # a scene is accepted only if its log can be asked about
+    from cctv.world.scene import Scene
 
 VERSION = 2  # of the log's form
 GENERATOR = "cctv.world 2"  # changes whenever a seed gives another scene
 PATH_STEP = 0.1  # seconds between logged poses
 SIDES = ("front", "rear", "left", "right")
+WIDE = (16, 9)  # the shape of the picture in which places are logged
 EYE_LEVEL = 0.8  # metres above the road of the points whose place in the picture is logged
 
 
-def event_log(scene: Scene) -> dict[str, Any]:
+def event_log(scene: "Scene") -> dict[str, Any]:
     """Everything about a scene that questions, checks and readers need."""
     pair, cast = scene.pair, scene.pair.cast
     positive, negative = pair.positive, pair.negative
-    involved = positive.contact.pair
+    involved, least = positive.contact.pair, scene.difficulty.min_pixels
     return {
         "version": VERSION,
         "generator": GENERATOR,
@@ -48,8 +52,7 @@ def event_log(scene: Scene) -> dict[str, Any]:
             "negative": round(negative.min_gap(*involved), 3),
         },
         "visibility": {
-            "size": list(SIZE),
-            "enough": {str(a.id): enough(a.type, scene.difficulty) for a in positive.actors},
+            "enough": {str(a.id): enough(a.type, least) for a in positive.actors},
             "times": [round(float(t), 4) for t in sample_times(cast.duration)],
             "positive": {str(i): list(n) for i, n in scene.seen[0].items()},
             "negative": {str(i): list(n) for i, n in scene.seen[1].items()},
@@ -98,12 +101,11 @@ def _actor_to_json(actor: Actor, involved: tuple[int, int]) -> dict[str, Any]:
     return {**plan, **size, "role": "involved" if actor.id in involved else "bystander"}
 
 
-def _contact(scene: Scene) -> dict[str, Any]:
+def _contact(scene: "Scene") -> dict[str, Any]:
     """When, where and how the two touch.
 
-    Each party has the side of its box that is touched and the zone along it. `striker` is the one
-    whose front it is; where that is both or none, the one that caused it. The contact's own side
-    and zone are those of the other, `struck`.
+    Each party has the side of its box that is touched and the zone along it. The contact's own side
+    and zone are those of the one that is `struck`.
     """
     world = scene.pair.positive
     contact, size = world.contact, scene.contact_pixels
@@ -114,8 +116,7 @@ def _contact(scene: Scene) -> dict[str, Any]:
         side, zone = _touched(pose, (length, width), contact.point, sides)
         pixels = {"pixels": list(size[id_])} if id_ in size else {}
         parties.append({"id": id_, "kind": kind, "side": side, "zone": zone, **pixels})
-    fronts = [p["id"] for p in parties if p["side"] == "front"]
-    striker = fronts[0] if len(fronts) == 1 else scene.pair.cause["actor"]
+    striker = scene.pair.cast.striker
     (struck,) = [p for p in parties if p["id"] != striker]
     return {
         "time": contact.time,
@@ -157,7 +158,7 @@ def _touched(
     return min(sides, key=inner.get), zone
 
 
-def _picture(scene: Scene) -> list[dict[str, list[float]]]:
+def _picture(scene: "Scene") -> list[dict[str, list[float]]]:
     """Where every actor is in the accident's picture at the contact, and 1 and 2 seconds before it.
 
     Actor id -> u and v, shares of a 16:9 picture from the top left, and metres in front of the
@@ -171,7 +172,7 @@ def _picture(scene: Scene) -> list[dict[str, list[float]]]:
             x, y, _ = actor.poses(np.array([time]))[0]
             point = camera.relative(np.array([x, y, EYE_LEVEL]))
             if actor.id != scene.pair.cast.ego and point[2] >= 1.0:
-                u, v = camera.to_pixels(point, SIZE) / SIZE
+                u, v = camera.to_pixels(point, WIDE) / WIDE
                 places[str(actor.id)] = [round(float(x), 4) for x in (u, v, point[2])]
         out.append(places)
     return out

@@ -77,6 +77,12 @@ class Facts:
             dy * math.cos(yaw) - dx * math.sin(yaw),
         )
 
+    def outside(self, id_: int, point) -> float:
+        """Metres from the outline of a party to a point at the contact; 0 inside."""
+        ahead, left = self.in_frame_of(id_, point, self.time)
+        length, width = self.box(id_)
+        return math.hypot(max(abs(ahead) - length / 2, 0), max(abs(left) - width / 2, 0))
+
     def _near(self, i: int, j: int) -> bool:
         a, b = self.track(i), self.track(j)
         reach = (math.hypot(*self.box(i)) + math.hypot(*self.box(j))) / 2

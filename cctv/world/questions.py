@@ -17,7 +17,7 @@ from cctv.world.eventlog import actors_from_log
 from cctv.world.layout import FIRST_OBSTACLE
 from cctv.world.motion import Actor
 from cctv.world.phrases import CAUSES, KIND_NAMES, KIND_STORIES, TEMPLATES
-from cctv.world.scene import MIN_SAMPLES
+from cctv.world.sight import MIN_SAMPLES
 from cctv.world.simulation import simulate
 
 # How many pairs of a category a scene has at most.

@@ -24,6 +24,8 @@ RED, WALKER, TRUCK = "the red car", "the pedestrian in blue", "the green truck"
 EGO = "the camera car"
 TWO, ONE = f"{TRUCK} and {RED} collided", f"{RED} ran off the road and crashed"
 
+MOMENTS = {"When": 0, "Just before": 0, "One second before": 1, "Two seconds before": 2}
+
 # Template -> (fillings of {x}, or None for an exchange of a and b; the claims that they mean).
 # a is the red car (0), b the green truck (2) unless the sentence is about a pedestrian (1).
 MEANS = {
@@ -39,11 +41,17 @@ MEANS = {
     "swiped": (("left", "right"), lambda x: Claim("flank", (0, 2), x, (0, 2))),
     "own_side": ({0: RED, 2: TRUCK}, lambda i: Claim("own_side", (i,), "", (0, 2))),
     "run_side": (("left", "right"), lambda x: Claim("left_road", (0,), x, (0,))),
+    "zebra": (("on", "away from"), lambda x: Claim("zebra", (0, 2), x, (0, 2))),
     "nearer": (None, lambda a, b: Claim("nearer", (a, b))),
     "further": (None, lambda a, b: Claim("further", (a, b), "right")),
     "entry": (("before", "after"), lambda x: Claim("entry", (0, 2), x, (0, 2))),
     "lane_order": (("ahead of", "behind"), lambda x: Claim("order", (0, 2), x, (0, 2))),
     "motion": (("left", "right"), lambda x: Claim("moving", (0,), x)),
+    "nearing": (("coming closer to", "moving away from"), lambda x: Claim("nearing", (0,), x)),
+    "heading": (
+        {"same": "in the same direction as", "opposite": "in the opposite direction to"},
+        lambda k: Claim("heading", (0, 2), k),
+    ),
     "faster": (None, lambda a, b: Claim("faster", (a, b))),
     "came_from": (("left", "right"), lambda x: Claim("came_from", (0, 2), x, (0, 2))),
     "cause": ({k: f"{RED} {v}" for k, v in CAUSES.items()}, lambda k: Claim("cause", (0,), k)),
@@ -72,15 +80,17 @@ def test_the_table_is_complete():
 
 @pytest.mark.parametrize("template", TEMPLATES)
 @pytest.mark.parametrize(("clause", "crash"), [(TWO, (0, 2)), (ONE, (0,))], ids=("two", "one"))
-def test_every_phrasing_means_the_same(template, clause, crash):
+@pytest.mark.parametrize(("when", "before"), MOMENTS.items())
+def test_every_phrasing_means_the_same(template, clause, crash, when, before):
     for slots, claim in fillings(template):
         for phrase in TEMPLATES[template].phrases:
-            text = phrase.format(**slots, crash=clause, side="right", n="1.5")
+            text = phrase.format(**slots, crash=clause, side="right", n="1.5", when=when)
+            wanted = claim._replace(before=before if "{when}" in phrase else 0)
             got = read(text, LOG)
             if "{crash}" in phrase:
-                assert got == claim._replace(crash=crash), text
+                assert got == wanted._replace(crash=crash), text
             else:
-                assert got._replace(crash=()) == claim._replace(crash=()), text
+                assert got._replace(crash=()) == wanted._replace(crash=()), text
                 assert got.crash in ((), claim.crash), text
 
 

@@ -181,10 +181,10 @@ class Actor:
         return speed * np.array([ahead * cos - slope * sin, ahead * sin + slope * cos])
 
     def braking(self, time: float) -> bool:
-        """Whether the brake lights are on."""
+        """Whether the brake lights are on: just before `time`, so not yet when braking begins."""
         if self.crash is not None and time > self.crash.time:
             return True
-        _, speed, accel = self.along(np.array([time]))
+        _, speed, accel = self.along(np.array([time - 1e-6]))
         return bool(accel[0] < -0.5 or speed[0] < 0.05)
 
     def fallen(self, time: float) -> float:

@@ -184,7 +184,7 @@ class Actor:
         """Whether the brake lights are on: just before `time`, so not yet when braking begins."""
         if self.crash is not None and time > self.crash.time:
             return True
-        _, speed, accel = self.along(np.array([time - 1e-6]))
+        _, speed, accel = self.along(np.array([max(time - 1e-6, 0.0)]))
         return bool(accel[0] < -0.5 or speed[0] < 0.05)
 
     def fallen(self, time: float) -> float:

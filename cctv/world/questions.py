@@ -76,16 +76,15 @@ def write_questions(log: dict[str, Any]) -> list[Written]:
     draw = Draw(np.random.SeedSequence([log["seed"], log["index"], 1]))
     view, out = _View(log, draw), []
     for category, most in WANTED.items():
-        options = draw.shuffled(list(_OPTIONS[category](view)))
+        options = {}
+        for option in draw.shuffled(list(_OPTIONS[category](view))):
+            options.setdefault(option.template, option)
         if not options:
             raise Unclear(f"no clear {category} question")
-        used = set()
-        for option in options:
-            if option.template not in used and len(used) < most:
-                used.add(option.template)
-                phrase = draw.choice(TEMPLATES[option.template].phrases)
-                texts = (phrase.format(**slots) for slots in (option.true, option.false))
-                out.append(Written(option.template, category, *texts))
+        for template in draw.shuffled(sorted(options))[:most]:
+            phrase = draw.choice(TEMPLATES[template].phrases)
+            texts = (phrase.format(**slots) for slots in options[template][1:])
+            out.append(Written(template, category, *texts))
     return out
 
 
@@ -126,6 +125,10 @@ class _View:
         if self.ego is not None and self.ego not in self.involved and self.draw.coin(ego_share):
             return self.ego
         return self.bystander
+
+    def candidates(self, ego_share: float) -> tuple[int, ...]:
+        """Those whom a what-if question may name, in an order of chance."""
+        return tuple(self.draw.shuffled([*self.involved, self.uninvolved(ego_share)]))
 
     def place(self, id_: int, before: int = 0) -> list[float] | None:
         """(u, v, depth) of one in the picture so many seconds before the contact."""
@@ -330,16 +333,18 @@ def _causal(v: _View) -> Iterator[Option]:
 def _counterfactual(v: _View) -> Iterator[Option]:
     """Both answers come from running the world again with that change."""
     world = simulate(*actors_from_log(v.log), v.log["duration"])
-    candidates = [*v.involved, v.uninvolved(0.5)]
+    if v.actors[v.cause["actor"]]["shifts"] and v.draw.coin():
+        answers = whatif.keeping(world, v.candidates(1.0))
+        if all(answers):
+            helps, useless = (v.name(ids[0]) for ids in answers)
+            yield _with("keeping", ({"x": helps}, {"x": useless}))
+            return
     for lead in v.draw.shuffled(whatif.LEADS):
-        answers = whatif.stopping(world, lead, tuple(v.draw.shuffled(candidates)))
+        answers = whatif.stopping(world, lead, v.candidates(0.5))
         if all(answers):
             helps, useless = (v.name(ids[0]) for ids in answers)
             yield _with("stopping", ({"x": helps}, {"x": useless}), n=f"{lead:g}")
-    answers = whatif.keeping(world, tuple(v.draw.shuffled(candidates)))
-    if all(answers):
-        helps, useless = (v.name(ids[0]) for ids in answers)
-        yield _with("keeping", ({"x": helps}, {"x": useless}))
+            return
 
 
 _OPTIONS = {

@@ -112,7 +112,6 @@ def _cause(f: Facts, reason: str, who: int) -> bool:
     if who not in f.pair:
         return False
     point = f.log["contact"]["point"]
-    aside = abs(f.aside(who, f.pose(who, f.time)[:2]))
     if reason == "red_light":
         return f.kind == "t_bone" and f.passed_line(who) and f.light(who) == "red"
     if reason == "no_yield":
@@ -121,7 +120,7 @@ def _cause(f: Facts, reason: str, who: int) -> bool:
         return f.kind == "rear_end" and who == f.pair[0] and not f.braked(who, f.time)
     if reason in ("wrong_lane", "lane_change"):
         kind = "head_on" if reason == "wrong_lane" else "sideswipe"
-        return f.kind == kind and aside > 0.5
+        return f.kind == kind and f.strays(who)
     walking = f.type(who) == "pedestrian"
     if reason == "stepped_out":
         return f.kind == "pedestrian" and walking and f.to_crossing(point) > 4.0

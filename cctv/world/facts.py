@@ -161,7 +161,7 @@ class Facts:
         return float(way[0] - way[-1]) / self.step > 1.0
 
     def front(self, id_: int) -> Array:
-        """float[T, 2]: the middle of its front bumper."""
+        """float[T, 2]: the middle of its front at the logged instants."""
         x, y, yaw = self.paths[id_].T
         half = self.box(id_)[0] / 2
         return np.stack([x + half * np.cos(yaw), y + half * np.sin(yaw)], -1)
@@ -185,6 +185,13 @@ class Facts:
         k = int(((line[:, :2] - (x, y)) ** 2).sum(-1).argmin())
         reach = round(6.0 / GRID)
         return abs(float(line[min(k + reach, len(line) - 1), 2] - line[max(k - reach, 0), 2])) > 0.1
+
+    def strays(self, id_: int) -> bool:
+        """Whether one is, or heads, beside the path that it should follow at the contact."""
+        x, y, yaw = self.pose(id_, self.time)
+        line, _ = _line(self.actors[id_]["path"])
+        way = line[int(((line[:, :2] - (x, y)) ** 2).sum(-1).argmin()), 2]
+        return abs(_left_of(line, (x, y))) > 0.15 or abs(math.sin(yaw - way)) > 0.08
 
     def along_lane(self, id_: int, points: Array) -> Array:
         """float[T]: how far along its lane the points are, to GRID."""

@@ -158,9 +158,7 @@ _MEANING = {
     "side": _side,
     "end": lambda f, word, a, b: f.kind == "rear_end" and (a == f.pair[0]) == (word == "front"),
     "flank": _flank,
-    "own_side": lambda f, word, who: (
-        f.kind == "head_on" and abs(f.aside(who, f.pose(who, f.time)[:2])) < 0.5
-    ),
+    "own_side": lambda f, word, who: f.kind == "head_on" and not f.strays(who),
     "left_road": _left_road,
     "zebra": _zebra,
     "nearer": _nearer,

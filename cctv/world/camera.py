@@ -8,6 +8,7 @@ import numpy as np
 from cctv.world.accident import Rejected
 from cctv.world.draw import Draw
 from cctv.world.layout import Layout
+from cctv.world.simulation import World
 
 Array = np.ndarray
 
@@ -28,7 +29,7 @@ class Camera:
     aim: tuple[float, float, float]
     focal: float
 
-    def at(self, world, time: float) -> "Camera":
+    def at(self, world: World, time: float) -> "Camera":
         """The camera at an instant: this one stands still."""
         return self
 
@@ -69,8 +70,8 @@ class Ride:
     drop: float
     focal: float
 
-    def at(self, world, time: float) -> Camera:
-        """The camera where the car of a `World` is at an instant."""
+    def at(self, world: World, time: float) -> Camera:
+        """The camera where its car is at an instant."""
         car = world.actor(self.actor)
         x, y, yaw = (float(v) for v in car.poses(np.array([time]))[0])
         cos, sin = float(np.cos(yaw)), float(np.sin(yaw))

@@ -114,10 +114,10 @@ def test_a_car_right_before_the_camera_fills_the_picture():
         assert not (ids == 1).any()  # the camera's own car has no pixels
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_no_box_is_painted_before_one_that_it_covers(seed):
-    """Discs' worth of boxes apart: whichever a ray from the eye meets first comes last."""
+    """Boxes that are apart: of those that a ray from the eye meets, the first comes last."""
     rng = np.random.default_rng(seed)
     middles = np.array([(x, y) for x in range(3) for y in range(3)]) * 8.0 + rng.uniform(
         -1, 1, (9, 2)
@@ -133,7 +133,7 @@ def test_no_box_is_painted_before_one_that_it_covers(seed):
     order = far_to_near(feet, eye, np.ones((9, 9), bool))
     rank = {k: i for i, k in enumerate(order)}
     assert sorted(order) == list(range(9))
-    for angle in np.linspace(0, 1.6, 60):
+    for angle in np.linspace(0, 1.6, 40):
         ray, met = np.array([np.cos(angle), np.sin(angle)]), []
         for k in range(9):
             for a, b in zip(feet[k], np.roll(feet[k], -1, axis=0)):

@@ -52,8 +52,9 @@ def render(shot: Shot, time: float, size: tuple[int, int]) -> Array:
         image = _ground(layout, camera, look, size)
     brush = Brush(image=image, camera=camera, size=size, look=look)
     actors = _actors(shot, time)
-    effects.on_the_ground(brush, [(i.actor, i.pose) for i in actors], shot.world, time)
-    _paint(brush, [*_props(layout), *actors], everything=not still)
+    poses = [(i.actor, i.pose) for i in actors]
+    changed = effects.on_the_ground(brush, poses, shot.world, time)
+    _paint(brush, [*_props(layout), *actors], changed if still else None)
     if not still:
         effects.bonnet(brush, models.RGB[shot.world.actor(shot.ego).colour])
     look.finish(image, time)
@@ -68,7 +69,7 @@ def id_buffer(shot: Shot, time: float, size: tuple[int, int], only: int | None =
     image = np.zeros((size[1], size[0]), np.uint8)
     brush = Brush(image=image, camera=shot.camera_at(time), size=size, look=shot.look, flat=0)
     items = [*_props(shot.world.layout), *_actors(shot, time)]
-    _paint(brush, [i for i in items if only is None or i.id == only], everything=True)
+    _paint(brush, [i for i in items if only is None or i.id == only])
     if shot.ego is not None:
         brush.flat = 0
         effects.bonnet(brush, (0, 0, 0))
@@ -138,8 +139,11 @@ def _bounds(brush: Brush, blocks: Array) -> Array:
     return bounds
 
 
-def _paint(brush: Brush, items: list[_Item], *, everything: bool) -> None:
-    """All actors and, of the props, `everything` or those that stand before something new."""
+def _paint(brush: Brush, items: list[_Item], changed: Array | None = None) -> None:
+    """All actors and those of the props that stand before one, or before ground that is `changed`.
+
+    float[K, 4] are the bounds of such places; None: the whole picture.
+    """
     if not items:
         return
     bounds = _bounds(brush, np.array([i.block for i in items]))
@@ -147,7 +151,10 @@ def _paint(brush: Brush, items: list[_Item], *, everything: bool) -> None:
     items, bounds = [items[k] for k in seen], bounds[seen]
     meets = (bounds[:, None, :2] <= bounds[None, :, 2:]).all(-1)
     meets &= meets.T
-    fresh = np.array([everything or i.actor is not None for i in items])
+    fresh = np.array([changed is None or i.actor is not None for i in items])
+    if changed is not None:
+        upper, lower = bounds[:, None, :2] <= changed[:, 2:], changed[:, :2] <= bounds[:, None, 2:]
+        fresh |= (upper & lower).all(-1).any(-1)
     if not fresh.any():
         return
     order = []
@@ -169,7 +176,7 @@ def _background(layout: Layout, camera: Camera, look: Look, size: tuple[int, int
     """uint8[H, W, 3]: ground and props, shared by all frames of a scene."""
     image = _ground(layout, camera, look, size)
     brush = Brush(image=image, camera=camera, size=size, look=look)
-    _paint(brush, _props(layout), everything=True)
+    _paint(brush, _props(layout))
     image.setflags(write=False)
     return image
 

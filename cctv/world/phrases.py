@@ -115,9 +115,9 @@ TEMPLATES = {
         "Does the video show that {crash} because {x}?",
     )),
     "stopping": Template("counterfactual", (
-        "Did a collision happen that would have been avoided if {x} had stopped at once {n} seconds"
+        "Did a collision happen that would have been avoided if {x} had stopped at once {n}"
         " earlier?",
-        "Was there a crash that {x} would have prevented by stopping at once {n} seconds earlier?",
+        "Was there a crash that {x} would have prevented by stopping at once {n} earlier?",
     )),
     "keeping": Template("counterfactual", (
         "Did a collision happen that would have been avoided if {x} had kept to its lane?",

@@ -343,7 +343,11 @@ def _counterfactual(v: _View) -> Iterator[Option]:
         answers = whatif.stopping(world, lead, v.candidates(0.5))
         if all(answers):
             helps, useless = (v.name(ids[0]) for ids in answers)
-            yield _with("stopping", ({"x": helps}, {"x": useless}), n=f"{lead:g}")
+            yield _with(
+                "stopping",
+                ({"x": helps}, {"x": useless}),
+                n=f"{lead:g} second{'' if lead == 1 else 's'}",
+            )
             return
 
 

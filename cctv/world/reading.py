@@ -64,7 +64,7 @@ _EVENT = f"(?P<word>{'|'.join(_EVENTS)})"
 _REASON = f"<a> (?P<word>{'|'.join(_REASONS)})"
 _AHEAD, _ORDER = "(?P<word>ahead of|behind)", "(?P<word>before|after)"
 _END, _THING = "(?P<word>front|rear)", "(?P<word>tree|pole|building)"
-_NUMBER = r"(?P<word>\d+(?:\.\d+)?)"
+_NUMBER = r"(?P<word>1(?= second )|(?!1 )\d+(?:\.\d+)?(?= seconds )) seconds?"
 
 # Whole sentences and what they claim. <a>, <b>, <c> are actors; those that the sentence says have
 # collided without a clause of its own follow after a slash.
@@ -126,8 +126,8 @@ _GRAMMAR = (
     (f"Was it because {_REASON} that {_CRASH}", "cause", "a"),
     (f"Does the video show that {_CRASH} because {_REASON}", "cause", "a"),
     (f"Did a collision happen that would have been avoided if <a> had stopped at once {_NUMBER}"
-     " seconds earlier", "stopping", "a"),
-    (f"Was there a crash that <a> would have prevented by stopping at once {_NUMBER} seconds"
+     " earlier", "stopping", "a"),
+    (f"Was there a crash that <a> would have prevented by stopping at once {_NUMBER}"
      " earlier", "stopping", "a"),
     ("Did a collision happen that would have been avoided if <a> had kept to its lane",
      "keeping", "a"),

@@ -84,7 +84,7 @@ def test_the_table_is_complete():
 def test_every_phrasing_means_the_same(template, clause, crash, when, before):
     for slots, claim in fillings(template):
         for phrase in TEMPLATES[template].phrases:
-            text = phrase.format(**slots, crash=clause, side="right", n="1.5", when=when)
+            text = phrase.format(**slots, crash=clause, side="right", n="1.5 seconds", when=when)
             wanted = claim._replace(before=before if "{when}" in phrase else 0)
             got = read(text, LOG)
             if "{crash}" in phrase:
@@ -112,6 +112,8 @@ def test_phrases_exchange_one_thing():
         "Was the pink car involved in a collision?",
         "Was the red truck involved in a collision?",
         "Was the white car involved in a collision?",  # the camera car, which nobody sees
+        f"Was there a crash that {RED} would have prevented by stopping at once 1 seconds earlier?",
+        f"Was there a crash that {RED} would have prevented by stopping at once 2 second earlier?",
         "Was the pedestrian involved in a collision?",
         "Was the blue pedestrian involved in a collision?",
         "Was there a crash in the upper half of the picture?",

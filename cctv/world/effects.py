@@ -25,23 +25,14 @@ POOL = (0.4, 9.0, 0.7, 2.0)  # metres before the bumper from, to; half widths th
 
 def on_the_ground(
     brush: Brush, actors: list[tuple[Actor, Array]], world: World, time: float
-) -> Array:
-    """Shadows and head light of actors in poses, then what the accident has left on the road.
-
-    Returns float[K, 4]: left, top, right, bottom in pixels of what it has painted.
-    """
+) -> None:
+    """Shadows and head light of actors in poses, then what the accident has left on the road."""
     traits = brush.look.traits
-    polygons: list[Array] = []
     if traits.shadow and actors:
-        polygons += _darken(brush, _shadows(actors), traits.shadow)
+        _darken(brush, _shadows(actors), traits.shadow)
     if traits.pools:
-        polygons += _pools(brush, actors, time)
-    polygons += _debris(brush, world, time)
-    if not polygons:
-        return np.zeros((0, 4))
-    edge = _blur(brush.size) if traits.pools else 1
-    low, high = (np.array([f(p, axis=0) for p in polygons]) / 16 for f in (np.min, np.max))
-    return np.concatenate([low - edge, high + edge], -1)
+        _pools(brush, actors, time)
+    _debris(brush, world, time)
 
 
 def glow(brush: Brush, solid: Solid, pose: Array) -> None:
@@ -100,7 +91,7 @@ def _shadows(actors: list[tuple[Actor, Array]]) -> list[Array]:
     return out
 
 
-def _darken(brush: Brush, quads: list[Array], dark: float) -> list[Array]:
+def _darken(brush: Brush, quads: list[Array], dark: float) -> None:
     """Darkens the ground under polygons float[4, 3], once where they overlap."""
     polygons, _, _ = brush.project(np.array(quads))
     mask = np.zeros(brush.image.shape[:2], np.uint8)
@@ -110,15 +101,9 @@ def _darken(brush: Brush, quads: list[Array], dark: float) -> list[Array]:
     brush.image[where] = (
         brush.image[where].astype(np.uint16) * (256 - mask[where][:, None].astype(np.uint16)) >> 8
     )
-    return polygons
 
 
-def _blur(size: tuple[int, int]) -> int:
-    """How many pixels the edge of a pool of light is wide."""
-    return max(3, size[0] // 40) | 1
-
-
-def _pools(brush: Brush, actors: list[tuple[Actor, Array]], time: float) -> list[Array]:
+def _pools(brush: Brush, actors: list[tuple[Actor, Array]], time: float) -> None:
     near, far, slim, wide = POOL
     quads = []
     for actor, pose in actors:
@@ -133,14 +118,14 @@ def _pools(brush: Brush, actors: list[tuple[Actor, Array]], time: float) -> list
         ]
         quads.append(place(np.array([(x, y, 0.0) for x, y in local]), pose))
     if not quads:
-        return []
+        return
     polygons, _, _ = brush.project(np.array(quads))
     layer = np.zeros(brush.image.shape[:2], np.uint8)
     for polygon in polygons:
         cv2.fillConvexPoly(layer, polygon, brush.look.traits.pools, cv2.LINE_AA, 4)
-    layer = cv2.blur(layer, (_blur(brush.size),) * 2)
+    side = max(3, brush.size[0] // 40) | 1
+    layer = cv2.blur(layer, (side, side))
     cv2.add(brush.image, cv2.merge([layer, layer, (layer >> 1) + (layer >> 2)]), dst=brush.image)
-    return polygons
 
 
 def _halo(image: Array, u: int, v: int, radius: int, colour: Array, strength: float) -> None:
@@ -158,10 +143,10 @@ def _halo(image: Array, u: int, v: int, radius: int, colour: Array, strength: fl
     spot[:] = np.minimum(spot + light, 255)
 
 
-def _debris(brush: Brush, world: World, time: float) -> list[Array]:
+def _debris(brush: Brush, world: World, time: float) -> None:
     """Broken glass around the place of the contact."""
     if world.contact is None or time <= world.contact.time:
-        return []
+        return
     spread = min(1.0, 0.25 + 1.5 * (time - world.contact.time))
     quads, normals, colours = [], [], []
     for k in range(14):
@@ -177,4 +162,3 @@ def _debris(brush: Brush, world: World, time: float) -> list[Array]:
     lit = np.zeros(len(quads), bool)
     polygons, shades, _ = brush.facing(np.array(quads), np.array(normals), np.array(colours), lit)
     brush.fill(polygons, shades)
-    return polygons

@@ -1,7 +1,7 @@
 """Draws a world: any instant at any size, as a picture or as a buffer of ids.
 
 Painter's algorithm: the ground, shadows and light on it, then everything that stands on it from far
-to near. Under a camera that stands still, what never moves is painted once.
+to near. Under a camera that stands still, the ground is painted once.
 """
 
 from dataclasses import dataclass
@@ -45,17 +45,13 @@ class Shot:
 def render(shot: Shot, time: float, size: tuple[int, int]) -> Array:
     """uint8[H, W, 3] RGB picture at a time (s), size (W, H)."""
     camera, layout, look = shot.camera_at(time), shot.world.layout, shot.look
-    still = shot.ego is None
-    if still:
-        image = _background(layout, camera, look, size).copy()
-    else:
-        image = _ground(layout, camera, look, size)
+    ground_of = _ground if shot.ego is None else _ground.__wrapped__  # kept where it can recur
+    image = ground_of(layout, camera, look, size).copy()
     brush = Brush(image=image, camera=camera, size=size, look=look)
     actors = _actors(shot, time)
-    poses = [(i.actor, i.pose) for i in actors]
-    changed = effects.on_the_ground(brush, poses, shot.world, time)
-    _paint(brush, [*_props(layout), *actors], changed if still else None)
-    if not still:
+    effects.on_the_ground(brush, [(i.actor, i.pose) for i in actors], shot.world, time)
+    _paint(brush, [*_props(layout), *actors])
+    if shot.ego is not None:
         effects.bonnet(brush, models.RGB[shot.world.actor(shot.ego).colour])
     look.finish(image, time)
     return image
@@ -78,7 +74,7 @@ def id_buffer(shot: Shot, time: float, size: tuple[int, int], only: int | None =
 
 def forget() -> None:
     """Drops what is kept from frame to frame, so that speeds can be measured."""
-    for kept in (_background, _props, scenery.props, ground.polygons):
+    for kept in (_ground, _props, scenery.props, ground.polygons):
         kept.cache_clear()
 
 
@@ -139,11 +135,8 @@ def _bounds(brush: Brush, blocks: Array) -> Array:
     return bounds
 
 
-def _paint(brush: Brush, items: list[_Item], changed: Array | None = None) -> None:
-    """All actors and those of the props that stand before one, or before ground that is `changed`.
-
-    float[K, 4] are the bounds of such places; None: the whole picture.
-    """
+def _paint(brush: Brush, items: list[_Item]) -> None:
+    """What is in the picture, from far to near."""
     if not items:
         return
     bounds = _bounds(brush, np.array([i.block for i in items]))
@@ -151,18 +144,10 @@ def _paint(brush: Brush, items: list[_Item], changed: Array | None = None) -> No
     items, bounds = [items[k] for k in seen], bounds[seen]
     meets = (bounds[:, None, :2] <= bounds[None, :, 2:]).all(-1)
     meets &= meets.T
-    fresh = np.array([changed is None or i.actor is not None for i in items])
-    if changed is not None:
-        upper, lower = bounds[:, None, :2] <= changed[:, 2:], changed[:, :2] <= bounds[:, None, 2:]
-        fresh |= (upper & lower).all(-1).any(-1)
-    if not fresh.any():
+    if not items:
         return
-    order = []
     eye = np.array(brush.camera.position[:2])
-    for k in far_to_near(np.array([i.feet for i in items]), eye, meets):
-        if fresh[k]:
-            order.append(items[k])
-            fresh |= meets[k]  # what is nearer and meets it must be painted again
+    order = [items[k] for k in far_to_near(np.array([i.feet for i in items]), eye, meets)]
     flats = glows = None
     if brush.flat is not None:
         flats = [0 if i.id is None else 1 + i.id for i in order]
@@ -172,15 +157,6 @@ def _paint(brush: Brush, items: list[_Item], changed: Array | None = None) -> No
 
 
 @lru_cache(maxsize=8)
-def _background(layout: Layout, camera: Camera, look: Look, size: tuple[int, int]) -> Array:
-    """uint8[H, W, 3]: ground and props, shared by all frames of a scene."""
-    image = _ground(layout, camera, look, size)
-    brush = Brush(image=image, camera=camera, size=size, look=look)
-    _paint(brush, _props(layout))
-    image.setflags(write=False)
-    return image
-
-
 def _ground(layout: Layout, camera: Camera, look: Look, size: tuple[int, int]) -> Array:
     """uint8[H, W, 3]: sky, and the painted ground in the haze."""
     traits = look.traits

@@ -1,7 +1,6 @@
 """Pictures: any instant at any size, equal up to the branch, ids that are those of the picture."""
 
 import hashlib
-from dataclasses import replace
 
 import cv2
 import numpy as np
@@ -11,10 +10,10 @@ from places import busy
 from cctv.data import video
 from cctv.world.camera import Camera, Ride
 from cctv.world.generate import Arguments, write_video
-from cctv.world.look import LOOKS, Look
+from cctv.world.look import LOOKS
 from cctv.world.render import Shot, id_buffer, render
 from cctv.world.scene import draw_scene
-from cctv.world.simulation import Contact, World
+from cctv.world.simulation import World
 
 SIZE = (160, 90)
 
@@ -109,38 +108,6 @@ def test_ids_are_where_the_picture_changes(riding):
         assert (whole[change & ~outer].sum(-1) < without[change & ~outer].sum(-1)).all()
         seen += inner.any()
     assert seen >= 3
-
-
-def test_what_a_still_camera_keeps_is_as_if_painted_anew():
-    """Props that stand before shadows, light, glass or actors are painted over them again."""
-    for kind in ("day", "dusk"):
-        for seed in range(4):
-            world = busy("curve", seed)
-            contact = Contact(pair=(0, 1), time=0.5, point=(1.0, 0.5), normal=(1.0, 0.0))
-            *actors, ego = world.actors
-            world = replace(world, contact=contact, actors=tuple(actors))
-            still = Camera(position=(-17.0, -14.0, 10.0), aim=(0.0, 0.0, 0.5), focal=0.9)
-            shot = Shot(world=world, camera=still, look=Look(kind=kind, seed=1))
-            kept = render(shot, 1.0, (320, 180)).astype(int)
-            moving = Shot(
-                world=replace(world, actors=(*world.actors, ego)),
-                camera=Anew(still),
-                look=shot.look,
-            )
-            anew = render(moving, 1.0, (320, 180))
-            change = np.abs(kept - anew).max(-1)[:150]  # below is the bonnet
-            assert (change > 40).mean() < 0.001  # edges that are painted twice are smoothed twice
-
-
-class Anew(Ride):
-    """A camera that stands still but may move, for all that the renderer knows."""
-
-    def __init__(self, camera):
-        super().__init__(actor=5, ahead=0.0, height=0.0, drop=0.0, focal=0.0)
-        object.__setattr__(self, "camera", camera)
-
-    def at(self, world, time):
-        return self.camera
 
 
 def test_golden_pictures(of_each):

@@ -37,6 +37,11 @@ def seconds(shots: list, size: tuple[int, int], count: int) -> float:
     return time.process_time() - start
 
 
+def middle(shots: list, size: tuple[int, int], count: int) -> float:
+    """The median of `seconds` over the repeats."""
+    return statistics.median(seconds(shots, size, count) for _ in range(REPEATS.value))
+
+
 def main(argv: list[str]) -> None:
     cli.no_more(argv)
     import cv2
@@ -47,28 +52,28 @@ def main(argv: list[str]) -> None:
     cv2.setNumThreads(1)
     start = time.process_time()
     scenes = [draw_scene(0, i) for i in range(SCENES.value)]
-    drawing = time.process_time() - start
-    groups = defaultdict(list)
-    for scene in scenes:
-        groups["views", scene.view].append(scene.positive)
-        groups["looks", scene.look.kind].append(scene.positive)
-    clips = [shot for scene in scenes for shot in (scene.positive, scene.negative)]
-    spent = defaultdict(list)
-    for _ in range(REPEATS.value):
-        for name, shots in groups.items():
-            spent[name].append(seconds(shots, *VIDEO) / len(shots))
-        spent["clip"].append(seconds(clips, *CLIP) / len(clips))
-    middle = {name: statistics.median(values) for name, values in spent.items()}
-    frames = defaultdict(dict)
-    for (kind, name), value in ((k, v) for k, v in middle.items() if k != "clip"):
-        frames[kind][name] = round(VIDEO[1] / value, 1)
+    drawing = (time.process_time() - start) / len(scenes)
+    of_video = [middle([s.positive], *VIDEO) for s in scenes]
+    of_clip = [middle([s.positive, s.negative], *CLIP) / 2 for s in scenes]
+
+    def frames(name_of):
+        spent = defaultdict(list)
+        for scene, value in zip(scenes, of_video):
+            spent[name_of(scene)].append(value / VIDEO[1])
+        return {name: round(1 / statistics.mean(v), 1) for name, v in sorted(spent.items())}
+
+    clip = statistics.mean(of_clip)
     found = {
-        "frames_per_second": dict(frames),
-        "clips_per_second": {
-            "drawn": round(1 / middle["clip"], 1),
-            "drawing_included": round(2 / (drawing / len(scenes) + 2 * middle["clip"]), 2),
+        "frames_per_second": {
+            **frames(lambda s: s.view),
+            **frames(lambda s: s.look.kind),
+            **frames(lambda s: "all"),
         },
-        "drawing_s_per_scene": round(drawing / len(scenes), 3),
+        "clips_per_second": {
+            "drawn": round(1 / clip, 1),
+            "drawing_included": round(2 / (drawing + 2 * clip), 2),
+        },
+        "drawing_s_per_scene": round(drawing, 3),
         "shapes": {"video": VIDEO, "clip": CLIP, "scenes": len(scenes)},
         "versions": {
             "python": platform.python_version(),

@@ -76,14 +76,16 @@ def write_questions(log: dict[str, Any]) -> list[Written]:
     draw = Draw(np.random.SeedSequence([log["seed"], log["index"], 1]))
     view, out = _View(log, draw), []
     for category, most in WANTED.items():
-        options = {}
+        options: dict[str, dict[str, Option]] = {}
         for option in draw.shuffled(list(_OPTIONS[category](view))):
-            options.setdefault(option.template, option)
+            options.setdefault(option.template, {}).setdefault(option.true.get("x", ""), option)
         if not options:
             raise Unclear(f"no clear {category} question")
         for template in draw.shuffled(sorted(options))[:most]:
+            # First the word that is to be true, then about whom: so no word is the likelier one.
+            option = options[template][draw.choice(sorted(options[template]))]
             phrase = draw.choice(TEMPLATES[template].phrases)
-            texts = (phrase.format(**slots) for slots in options[template][1:])
+            texts = (phrase.format(**slots) for slots in (option.true, option.false))
             out.append(Written(template, category, *texts))
     return out
 
@@ -117,18 +119,20 @@ class _View:
     def other(self, id_: int) -> int:
         return next(i for i in self.involved if i != id_)
 
-    def uninvolved(self, ego_share: float) -> int:
+    def uninvolved(self, ego_share: float | None = None) -> int:
         """One not involved: with this probability the camera car, if that is not involved.
 
-        The share makes it as often the wrong answer as it is the right one.
+        It makes the camera car as often the wrong answer as it is the right one. By default as if
+        any of those involved were the right answer.
         """
-        if self.ego is not None and self.ego not in self.involved and self.draw.coin(ego_share):
+        share = 1 / len(self.involved) if ego_share is None else ego_share
+        if self.ego is not None and self.ego not in self.involved and self.draw.coin(share):
             return self.ego
         return self.bystander
 
-    def candidates(self, ego_share: float) -> tuple[int, ...]:
+    def candidates(self) -> tuple[int, ...]:
         """Those whom a what-if question may name, in an order of chance."""
-        return tuple(self.draw.shuffled([*self.involved, self.uninvolved(ego_share)]))
+        return tuple(self.draw.shuffled([*self.involved, self.uninvolved()]))
 
     def place(self, id_: int, before: int = 0) -> list[float] | None:
         """(u, v, depth) of one in the picture so many seconds before the contact."""
@@ -334,13 +338,13 @@ def _counterfactual(v: _View) -> Iterator[Option]:
     """Both answers come from running the world again with that change."""
     world = simulate(*actors_from_log(v.log), v.log["duration"])
     if v.actors[v.cause["actor"]]["shifts"] and v.draw.coin():
-        answers = whatif.keeping(world, v.candidates(1.0))
+        answers = whatif.keeping(world, v.candidates())
         if all(answers):
             helps, useless = (v.name(ids[0]) for ids in answers)
             yield _with("keeping", ({"x": helps}, {"x": useless}))
             return
     for lead in v.draw.shuffled(whatif.LEADS):
-        answers = whatif.stopping(world, lead, v.candidates(0.5))
+        answers = whatif.stopping(world, lead, v.candidates())
         if all(answers):
             helps, useless = (v.name(ids[0]) for ids in answers)
             yield _with(

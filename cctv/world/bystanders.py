@@ -156,11 +156,10 @@ def _behaviour(
     if what == "start":  # it stands, then goes
         return (Action(time=0.0, speed=0.0, rate=5.0), replace(again, time=begin)), ()
     if what == "swerve" and lane.turn == "straight":
-        length = round(speed * draw.uniform(0.9, 1.3), 4)
+        length = round(speed * draw.uniform(1.1, 1.5), 4)
         out = Shift(time=begin, length=length, offset=draw.uniform(0.5, 0.9) * draw.choice((1, -1)))
         back = Shift(time=round(begin + length / speed, 4), length=length, offset=0.0)
-        slow = replace(stop, speed=speed * draw.uniform(0.4, 0.8))
-        return (slow,) if draw.coin() else (), (out, back)
+        return (), (out, back)
     sides = [3.5] * (lane.left is not None) + [-3.5] * (lane.right is not None)
     if what == "change" and sides:
         length = round(speed * draw.uniform(1.8, 2.6), 4)

@@ -59,7 +59,7 @@ def t_bone(draw: Draw, cast: Cast, layout: Layout) -> Plan:
         if kind == "yield":
             slow = Action(time=cast.branch, speed=draw.uniform(0.5, 2.5), rate=stop.rate)
             speed = float(who.along(np.array([time]))[1][0])
-            again = time + draw.uniform(0.4, 1.0)
+            again = time + draw.uniform(0.6, 1.6)
             actions = (slow, Action(time=round(again, 4), speed=max(speed, 4.0), rate=2.5))
         change = Change(actor=who.id, time=cast.branch, actions=actions)
         remedies.append(Intervention(kind=kind, change=change))

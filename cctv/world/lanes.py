@@ -163,18 +163,23 @@ def sideswipe(draw: Draw, cast: Cast, layout: Layout) -> Plan:
 def is_sideswipe(world: World, cast: Cast) -> bool:
     """Whether the two touch sides, going the same way."""
     contact = world.contact
-    b = world.actor(1 - cast.guilty)
-    yaw = b.plan(np.array([contact.time]))[0][2]
+    a, b = world.actor(cast.guilty), world.actor(1 - cast.guilty)
+    (x, y, _), (bx, by, yaw) = (v.plan(np.array([contact.time]))[0] for v in (a, b))
+    beside = abs((y - by) * np.cos(yaw) - (x - bx) * np.sin(yaw))
     across = abs(contact.normal[1] * np.cos(yaw) - contact.normal[0] * np.sin(yaw))
     left = in_frame(b, contact)[1]
-    return bool(across > 0.9) and (left > 0.5) == cast.from_left
+    sides = across > 0.9 and beside > 0.85 * (a.size.width + b.size.width) / 2
+    return bool(sides) and (left > 0.5) == cast.from_left
 
 
 def keep_lane(draw: Draw, cast: Cast, actor: Actor, shift: Shift) -> Intervention:
     """The actor does not leave its lane, or goes back to its middle if it has begun to."""
     back: tuple[Shift, ...] = ()
     if shift.time < cast.branch:
-        length = round(actor.speed * draw.uniform(1.2, 1.8), 4)
+        # The farther it is out, the longer it takes to come back without a jerk.
+        way = actor.along(np.array([cast.branch]))[0]
+        out = abs(float(actor.offset(way)[0][0]))
+        length = round(actor.speed * (draw.uniform(1.4, 1.9) + 0.4 * out), 4)
         back = (Shift(time=cast.branch, length=length, offset=0.0),)
     change = Change(actor=actor.id, time=cast.branch, shifts=back)
     return Intervention(kind="keep_lane", change=change)

@@ -1,13 +1,27 @@
 """One attempt at both worlds of a cast: the collision, its remedy, those who are not involved."""
 
+from dataclasses import replace
+
+import numpy as np
+
 from cctv.world import crossing, lanes, roadside, sight, whatif
 from cctv.world.accident import MEDIUM, Cast, Difficulty, Intervention, Pair, Rejected
 from cctv.world.bystanders import add_others, near_obstacles
 from cctv.world.draw import Draw
 from cctv.world.layouts import draw_layout
+from cctv.world.motion import Action, Actor
 from cctv.world.placing import Plan
 from cctv.world.simulation import World, changed, simulate
 
+# How often a party of the accident brakes after its time where there is none.
+STARTLED = {
+    "t_bone": 0.6,
+    "rear_end": 0.1,
+    "head_on": 0.85,
+    "sideswipe": 0.8,
+    "pedestrian": 0.6,
+    "run_off_road": 0.4,
+}
 # How each kind is drawn, and whether what the simulation shows is of that kind.
 BUILD = {
     "t_bone": (crossing.t_bone, crossing.is_t_bone),
@@ -23,6 +37,7 @@ def draw_pair(draw: Draw, cast: Cast, difficulty: Difficulty = MEDIUM) -> Pair:
     """One attempt at both worlds. Raises `Rejected`."""
     build, is_right = BUILD[cast.kind]
     plan = build(draw, cast, draw_layout(draw, cast.place))
+    plan = replace(plan, actors=tuple(_startled(draw, cast, a) for a in plan.actors))
     alone = simulate(plan.layout, plan.actors, cast.duration)
     if alone.contact is None or abs(alone.contact.time - cast.contact_time) > 1e-3:
         raise Rejected("another contact than planned")
@@ -71,6 +86,19 @@ def _check_view(cast: Cast, positive: World, negative: World, difficulty: Diffic
                 seen = sight.sees(eye, world.actor(id_), times, far)
                 if seen.sum() < sight.MIN_SAMPLES:
                     raise Rejected("the other is hardly in view")
+
+
+def _startled(draw: Draw, cast: Cast, actor: Actor) -> Actor:
+    """The vehicle as it goes on if nothing happens: often it brakes a moment after the contact.
+
+    A collision takes over before that. Without one the video does not end with more motion.
+    """
+    speed = float(actor.along(np.array([cast.contact_time]))[1][0])
+    if actor.lane is None or speed < 2.0 or not draw.coin(STARTLED[cast.kind]):
+        return actor
+    time = round(cast.contact_time + draw.uniform(0.05, 0.7), 4)
+    slow = draw.choice((0.0, 0.0, 0.3)) * speed
+    return actor.then(*actor.actions, Action(time=time, speed=slow, rate=draw.uniform(4, 7)))
 
 
 def _remedy(plan: Plan, world: World, min_gap: float) -> tuple[Intervention, World]:

@@ -29,7 +29,7 @@ def pedestrian(draw: Draw, cast: Cast, layout: Layout) -> Plan:
     speed = cruising(draw, cast.looks[driver][0])
     a = touching(vehicle(cast, driver, lane, speed), box(b, time), time)
     stop = Action(time=cast.branch, speed=0.0, rate=draw.uniform(*BRAKE))
-    after = round(time + draw.uniform(0.5, 1.2), 4)
+    after = round(time + draw.uniform(0.6, 1.6), 4)
     slow = (
         replace(stop, speed=draw.uniform(0.5, 2.0)),
         Action(time=after, speed=speed, rate=2.5),
@@ -111,19 +111,25 @@ def run_off_road(draw: Draw, cast: Cast, layout: Layout) -> Plan:
     """A vehicle is too fast for a bend, or swerves, and ends at a tree, a pole or a building."""
     time, sign, bend = cast.contact_time, 1 if cast.from_left else -1, cast.cause == "too_fast"
     lane = draw.choice([x for x in layout.lanes if x.turn == "straight" and _leaves(x, sign, bend)])
-    low, high = TYPES[cast.looks[0][0]].speeds
-    speed = draw.uniform((low + high) / 2 if bend else low, high)
     # From the lane to the edge of the road on that side, then on.
     edge = layout.roads[lane.road].half_width + sign * (lane.rank + 0.5) * LANE_WIDTH
     beyond = draw.uniform(3.0, 5.0) if cast.obstacle == "building" else draw.uniform(1.8, 3.2)
-    share, lasts = draw.uniform(0.6, 0.8), draw.uniform(1.7, 2.2) + 0.12 * (edge + beyond)
+    low, high = TYPES[cast.looks[0][0]].speeds
+    if bend:  # on the outside of a bend the way is longer, and the vehicle faster, than on the lane
+        length, turn = lane.path.pieces[1]
+        high /= 1 + abs(turn) / length * (edge + beyond)
+        low = 0.8 * high
+    speed = draw.uniform(low, high)
+    share, lasts = draw.uniform(0.6, 0.8), draw.uniform(1.9, 2.4) + 0.16 * (edge + beyond)
     shift = Shift(
         time=round(max(time - share * lasts, 0.1), 4),
         length=round(lasts * speed, 4),
         offset=round(sign * (edge + beyond) / (share**3 * (10 - 15 * share + 6 * share**2)), 4),
     )
     actor = vehicle(cast, 0, lane, speed, (), (shift,))
-    actor = placed(actor, time, _where_it_leaves(draw, layout, lane, bend))
+    actor = placed(
+        actor, time, _where_it_leaves(draw, layout, lane, share * shift.length if bend else None)
+    )
     target = _target(draw, cast, layout, actor)
     layout = replace(layout, obstacles=(*_others(layout, actor, target, time), target))
     keep = keep_lane(draw, cast, actor, shift)
@@ -150,11 +156,11 @@ def _leaves(lane: Lane, sign: int, bend: bool) -> bool:
     return not bend or lane.path.pieces[1][1] * sign < 0
 
 
-def _where_it_leaves(draw: Draw, layout: Layout, lane: Lane, bend: bool) -> float:
-    """s of the vehicle at the contact: in or right after the bend, or not at a junction."""
-    if bend:
+def _where_it_leaves(draw: Draw, layout: Layout, lane: Lane, way: float | None) -> float:
+    """s of the vehicle at the contact: not at a junction; or in the bend, all the way it drifts."""
+    if way is not None:
         straight, arc = (length for length, _ in lane.path.pieces[:2])
-        return straight + draw.uniform(0.35, 1.1) * arc
+        return straight + draw.uniform(min(way, 0.9 * arc), arc)
     near, far = (18.0, 30.0) if lane.junction else (0.0, 22.0)
     return lane_s(lane, layout.centre) + draw.uniform(near, far) * draw.choice((1, -1))
 

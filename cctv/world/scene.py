@@ -1,6 +1,7 @@
 """One scene of the built-in world: drawn from its seed until everything in it can be seen."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -131,10 +132,10 @@ def enough(kind: str, difficulty: Difficulty) -> int:
     return sight.enough(kind, difficulty.min_pixels)
 
 
-def pixels(shot: Shot, time: float) -> Array:
-    """int[256]: pixels of each id at a time, hidden ones not counted."""
-    counts = np.bincount(id_buffer(shot, time, SIZE).ravel(), minlength=257)
-    return counts[1:]
+def pixels(shot: Shot, time: float, ids: Sequence[int]) -> Array:
+    """int[len(ids)]: pixels of each id at a time, hidden ones not counted."""
+    counts = np.bincount(id_buffer(shot, time, SIZE, among=ids).ravel(), minlength=257)
+    return counts[1:][list(ids)]
 
 
 def _draw_camera(draw: Draw, pair: Pair, difficulty: Difficulty) -> Camera | Ride:
@@ -169,7 +170,7 @@ def _contact_image(pair: Pair, ride: Camera | Ride) -> tuple[float, float]:
 
 def _contact_pixels(shot: Shot, difficulty: Difficulty) -> dict[int, tuple[int, int]]:
     world, out = shot.world, {}
-    visible = pixels(shot, world.contact.time)
+    visible = dict(zip(world.contact.pair, pixels(shot, world.contact.time, world.contact.pair)))
     for id_ in world.contact.pair:
         if id_ == shot.ego:
             continue
@@ -196,10 +197,10 @@ def _seen(
         raise Rejected("an actor to be named is hardly seen")
     counted = [i for i in range(len(cast.looks)) if i != cast.ego]
     counted += [i for i in pair.positive.contact.pair if i >= FIRST_OBSTACLE]
-    shared = {t: pixels(films[0], t)[counted] for t in times[times <= cast.branch]}
+    shared = {t: pixels(films[0], t, counted) for t in times[times <= cast.branch]}
     out = []
     for film in films:
-        counts = np.array([shared[t] if t in shared else pixels(film, t)[counted] for t in times])
+        counts = np.array([shared[t] if t in shared else pixels(film, t, counted) for t in times])
         seen = {i: tuple(int(n) for n in counts[:, k]) for k, i in enumerate(counted)}
         for id_ in cast.named:
             least = enough(cast.looks[id_][0], difficulty)

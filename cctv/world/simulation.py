@@ -13,8 +13,10 @@ from cctv.world.motion import FALL, Action, Actor, Crash, Shift
 Array = np.ndarray
 
 STEP = 0.02  # seconds between the instants that are searched for contact
-FRICTION = 5.5  # m/s^2 of a sliding vehicle
-FRICTION_LYING = 4.5  # of somebody or something that slides over the road
+# m/s^2 by which vehicles slow down after a glancing blow and after a hard one, and the m/s at which
+# the parties close in on each other in a hard one.
+FRICTION, HARD = (3.0, 5.0), 8.0
+FRICTION_LYING = 4.2  # of somebody or something that slides over the road
 RESTITUTION = 0.15
 GRIP = 0.5  # of two bodies that slide along each other: tangential over normal impulse, at most
 SPIN_TIME, SPIN_LIMIT = 0.9, 1.1  # s, rad/s
@@ -216,6 +218,8 @@ def _crashes(world: World, contact: Contact) -> dict[int, Crash]:
     sliding = float(np.sqrt((along * along).sum()))
     drag = min(GRIP * blow, sliding / sum(lightness)) if sliding > 1e-9 else 0.0
     impulse = -blow * normal - (drag / sliding * along if drag else 0.0)
+    soft, hard = FRICTION
+    friction = soft + (hard - soft) * min(max(closing, 0.0) / HARD, 1.0)
     out = {}
     for a, u, light, sign in zip(bodies, speeds, lightness, (1, -1)):
         change = sign * light * impulse
@@ -228,7 +232,7 @@ def _crashes(world: World, contact: Contact) -> dict[int, Crash]:
             time=contact.time,
             pose=tuple(float(v) for v in pose),
             velocity=(float(velocity[0]), float(velocity[1])),
-            friction=FRICTION if a.size.lying is None else FRICTION_LYING,
+            friction=friction if a.size.lying is None else FRICTION_LYING,
             spin=float(np.clip(spin, -SPIN_LIMIT, SPIN_LIMIT)),
             spin_time=SPIN_TIME,
         )

@@ -110,18 +110,19 @@ def _car(h: float, w: float, height: float, rgb: Colour, braking: bool) -> Solid
     dark = [on(low[k], (0.0, 1.0), (0.0, 0.4)) for k in range(4)] + [
         on(low[0], (0.25, 0.75), (0.3, 0.95))
     ]
+    tyres, hubs = _wheels((h * 0.63, -h * 0.6), w, 0.34)
     body = part(
         0,
         (low, rgb),
         (high, rgb),
         (np.array(dark), STEEL),
-        (on(high[2], (0.36, 0.64), (0.1, 0.6)), PLATE),
-        *_wheels((h * 0.63, -h * 0.6), w, 0.34),
+        tyres,
+        marks=((on(high[2], (0.36, 0.64), (0.1, 0.6)), PLATE), hubs),
         lit=_lights(high[0], high[2], braking, (0.25, 0.9)),
     )
     glass = [on(cabin[k], (0.07, 0.93), (0.08, 0.9)) for k in (0, 2)]
     sides = np.concatenate([_panes(cabin[k], 2, (0.12, 0.86), (0.1, 0.94)) for k in (1, 3)])
-    return join(body, part(1, (cabin, rgb), (np.array(glass), GLASS), (sides, GLASS)))
+    return join(body, part(1, (cabin, rgb), marks=((np.array(glass), GLASS), (sides, GLASS))))
 
 
 def _truck(h: float, w: float, height: float, rgb: Colour, braking: bool) -> Solid:
@@ -139,14 +140,16 @@ def _truck(h: float, w: float, height: float, rgb: Colour, braking: bool) -> Sol
         on(cab[0], (0.07, 0.93), (0.3, 0.92)),
         *(on(cab[k], u, (0.38, 0.9)) for k, u in ((1, (0.1, 0.6)), (3, (0.4, 0.9)))),
     ]
-    rear = _lights(foot[0], deck[2], braking, (0.3, 0.8))
+    bumper = (on(foot[0], (0.0, 1.0), (0.0, 0.25)), STEEL)
+    lights = _lights(foot[0], deck[2], braking, (0.3, 0.8))
+    rear, hubs = _wheels((-h * 0.5, -h * 0.78), w, 0.46)
+    front, front_hubs = _wheels((h - 0.95,), w, 0.46)
     return join(
-        part(0, (deck, STEEL), *_wheels((-h * 0.5, -h * 0.78), w, 0.46), lit=rear[2:]),
-        part(0, (foot, rgb), (on(foot[0], (0.0, 1.0), (0.0, 0.25)), STEEL),
-             *_wheels((h - 0.95,), w, 0.46), lit=rear[:2]),
-        part(1, (cab, rgb), (np.array(glass), GLASS)),
-        part(1, (load, rgb), (ribs, panel), (doors, panel)),
-    )  # fmt: skip
+        part(0, (deck, STEEL), rear, marks=(hubs,), lit=lights[2:]),
+        part(0, (foot, rgb), front, marks=(bumper, front_hubs), lit=lights[:2]),
+        part(1, (cab, rgb), marks=((np.array(glass), GLASS),)),
+        part(1, (load, rgb), marks=((ribs, panel), (doors, panel))),
+    )
 
 
 def _bus(h: float, w: float, height: float, rgb: Colour, braking: bool) -> Solid:
@@ -155,19 +158,17 @@ def _bus(h: float, w: float, height: float, rgb: Colour, braking: bool) -> Solid
     glass = [on(shell[0], (0.05, 0.95), (0.36, 0.84)), on(shell[2], (0.12, 0.88), (0.52, 0.84)),
              on(shell[3], (0.84, 0.95), (0.06, 0.84))]  # fmt: skip
     skirt = [on(shell[k], (0.0, 1.0), (0.0, 0.07)) for k in range(4)]
-    hatches = [on(shell[4], u, (0.25, 0.75)) for u in ((0.3, 0.7),)]
+    hatch = on(shell[4], (0.3, 0.7), (0.25, 0.75))
     sign = (on(shell[0], (0.2, 0.8), (0.88, 0.97)), (235, 190, 90))
     roof = tuple(int(c * 0.8 + 40) for c in rgb)
+    tyres, hubs = _wheels((h * 0.58, -h * 0.52), w, 0.48)
     return join(
         part(
             0,
             (shell, rgb),
             (np.array(skirt), STEEL),
-            (np.array(hatches), roof),
-            (panes, GLASS),
-            (np.array(glass), GLASS),
-            sign,
-            *_wheels((h * 0.58, -h * 0.52), w, 0.48),
+            tyres,
+            marks=(hubs, (hatch, roof), (panes, GLASS), (np.array(glass), GLASS), sign),
             lit=_lights(shell[0], shell[2], braking, (0.12, 0.24)),
         )
     )
@@ -184,7 +185,7 @@ def _two_wheels(half: float, radius: float, thick: float, inner: float) -> list[
         sides = (thick, -thick)
         discs = np.concatenate([wheel(x, y, radius) for y in sides])
         spokes = np.concatenate([wheel(x, y * 1.1, radius * inner, radius) for y in sides])
-        out.append(part(0, (tread, TYRE), (discs, TYRE), (spokes, HUB)))
+        out.append(part(0, (tread, TYRE), (discs, TYRE), marks=((spokes, HUB),)))
     return out
 
 
@@ -201,7 +202,7 @@ def _rider(seat: tuple[float, float], grip: tuple[float, float], rgb: Colour, fe
     hx, hz = x + 0.2, z + 0.6
     head = prism((hx - 0.13, hx + 0.13), (-0.12, 0.12), (hz, hz + 0.29))
     face = on(head[0], (0.1, 0.9), (0.1, 0.7)), SKIN if helmet == HAIR else GLASS
-    return [*parts, part(0, (body, rgb)), part(0, (head, helmet), face)]
+    return [*parts, part(0, (body, rgb)), part(0, (head, helmet), marks=(face,))]
 
 
 def _motorcycle(length: float, rgb: Colour, braking: bool) -> Solid:
@@ -217,7 +218,7 @@ def _motorcycle(length: float, rgb: Colour, braking: bool) -> Solid:
     feet = ((-0.05, 0.34), (-0.05, 0.34))
     return join(
         *_two_wheels(half, radius, 0.09, 0.4),
-        part(0, (tank, rgb), (seat, SADDLE), lit=(tail,)),
+        part(0, (tank, rgb), marks=((seat, SADDLE),), lit=(tail,)),
         part(0, (fork, rgb), lit=(lamp,)),
         part(0, (bar, STEEL)),
         *_rider((-0.28, 0.84), (half * 0.32, 1.06), rgb, feet, HELMET),
@@ -251,4 +252,4 @@ def _pedestrian(rgb: Colour, swing: float) -> Solid:
     coat = prism((-0.15, 0.15), (-0.21, 0.21), (0.72, 1.46), ((-0.12, 0.12), (-0.24, 0.24)))
     head = prism((-0.11, 0.12), (-0.1, 0.1), (1.48, 1.76))
     hair = np.array([head[4], on(head[2], (0.0, 1.0), (0.2, 1.0))])
-    return join(*parts, part(0, (coat, rgb)), part(0, (head, SKIN), (hair, HAIR)))
+    return join(*parts, part(0, (coat, rgb)), part(0, (head, SKIN), marks=((hair, HAIR),)))

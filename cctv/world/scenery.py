@@ -32,9 +32,9 @@ class Prop:
 
 
 @lru_cache(maxsize=8)
-def props(layout: Layout) -> tuple[Prop, ...]:
-    """Everything that stands in a layout."""
-    make = {"building": _building, "tree": _tree, "pole": _pole}
+def props(layout: Layout, *, plain: bool = False) -> tuple[Prop, ...]:
+    """Everything that stands in a layout; `plain`: buildings without windows."""
+    make = {"building": _block if plain else _building, "tree": _tree, "pole": _pole}
     return (
         *(
             _prop(o.id, make[o.kind](o), (o.x, o.y, o.yaw), (o.length, o.width))
@@ -61,6 +61,7 @@ def _moved(solid: Solid, pose: Array) -> Solid:
         normals=place(solid.normals, (0.0, 0.0, pose[2])),
         colours=solid.colours,
         lit=solid.lit,
+        outline=solid.outline,
         bounds=solid.bounds,
         levels=solid.levels,
         middles=place(solid.middles, pose),
@@ -69,6 +70,10 @@ def _moved(solid: Solid, pose: Array) -> Solid:
 
 def _sides(o: Obstacle) -> tuple[tuple[float, float], tuple[float, float]]:
     return (-o.length / 2, o.length / 2), (-o.width / 2, o.width / 2)
+
+
+def _block(o: Obstacle) -> Solid:
+    return join(part(0, (prism(*_sides(o), (0.0, o.height)), o.colour)))
 
 
 def _building(o: Obstacle) -> Solid:
@@ -84,7 +89,8 @@ def _building(o: Obstacle) -> Solid:
         )
         rows.append(marks(block[k], u / count, v / floors))
     roof = tuple(int(c * 0.8) for c in o.colour)
-    return join(part(0, (block, o.colour), (block[4], roof), (np.concatenate(rows), _PANE)))
+    windows = (np.concatenate(rows), _PANE)
+    return join(part(0, (block, o.colour), marks=((block[4], roof), windows)))
 
 
 def _tree(o: Obstacle) -> Solid:
@@ -122,7 +128,7 @@ def _light(signal: Signal) -> Solid:
     parts = [
         part(0, (column(0.08, 0.0, 2.7), STEEL)),
         part(1, (column(0.27, 2.7, 4.4), TYRE)),
-        part(2, lit=((lamp, SIGNAL[signal.state]),)),
+        part(2, (lamp, TYRE), lit=((lamp, SIGNAL[signal.state]),)),
     ]
     if signal.state == "green":
         parts.append(part(3, (column(0.27, z + 0.75, 4.4), TYRE)))

@@ -1,6 +1,7 @@
 """Convex solids of flat faces, and marks (windows, lamps, wheels) that lie on them. Metres."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -25,13 +26,14 @@ class Part:
     """A convex solid and flat marks on its faces: faces float[N, 4, 3], colours int[N, 3].
 
     Faces turn anticlockwise seen from outside. Lower levels are painted first. `lit`, bool[N], are
-    faces that shine by themselves.
+    faces that shine by themselves; the first `outline` faces make the outline, the rest lie in it.
     """
 
     level: int
     faces: Array
     colours: Array
     lit: Array
+    outline: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,15 +41,32 @@ class Solid:
     """Parts joined: faces float[N, 4, 3], outward unit normals float[N, 3], colours int[N, 3].
 
     Part p has the faces bounds[p] to bounds[p + 1], level levels[p] and middle float[P, 3].
+    `outline` bool[N]: without the marks on its faces it looks the same from far away.
     """
 
     faces: Array
     normals: Array
     colours: Array
     lit: Array
+    outline: Array
     bounds: tuple[int, ...]
     levels: tuple[int, ...]
     middles: Array
+
+    @cached_property
+    def plain(self) -> "Solid":
+        """The same without marks: it covers the same pixels."""
+        kept = self.outline
+        counts = np.add.reduceat(kept, self.bounds[:-1])
+        return replace(
+            self,
+            faces=self.faces[kept],
+            normals=self.normals[kept],
+            colours=self.colours[kept],
+            lit=self.lit[kept],
+            outline=kept[kept],
+            bounds=(0, *np.cumsum(counts).tolist()),
+        )
 
 
 def join(*parts: Part) -> Solid:
@@ -58,22 +77,30 @@ def join(*parts: Part) -> Solid:
         normals=_normals(faces),
         colours=np.concatenate([p.colours for p in parts]),
         lit=np.concatenate([p.lit for p in parts]),
+        outline=np.concatenate([np.arange(len(p.faces)) < p.outline for p in parts]),
         bounds=(0, *np.cumsum([len(p.faces) for p in parts]).tolist()),
         levels=tuple(p.level for p in parts),
         middles=np.stack([p.faces.mean((0, 1)) for p in parts]),
     )
 
 
-def part(level: int, *pieces: tuple[Array, Colour], lit: tuple[tuple[Array, Colour], ...] = ()):
-    """A part of (faces, colour) pieces, in the order they are painted; `lit` ones shine."""
-    every = [*pieces, *lit]
+def part(
+    level: int,
+    *pieces: tuple[Array, Colour],
+    marks: tuple[tuple[Array, Colour], ...] = (),
+    lit: tuple[tuple[Array, Colour], ...] = (),
+) -> Part:
+    """A part of (faces, colour) pieces, then `marks` on them, then marks that are `lit`."""
+    every = [*pieces, *marks, *lit]
     faces = [np.asarray(f, np.float64).reshape(-1, 4, 3) for f, _ in every]
     counts = [len(f) for f in faces]
+    unlit = len(pieces) + len(marks)
     return Part(
         level=level,
         faces=np.concatenate(faces),
         colours=np.repeat(np.array([c for _, c in every]), counts, axis=0),
-        lit=np.repeat([False] * len(pieces) + [True] * len(lit), counts),
+        lit=np.repeat([False] * unlit + [True] * len(lit), counts),
+        outline=sum(counts[: len(pieces)]),
     )
 
 
@@ -135,6 +162,7 @@ def tipped(solid: Solid, axis: str, step: int, up: float) -> Solid:
         normals=tip(solid.normals, 0.0, 0.0),
         colours=solid.colours,
         lit=solid.lit,
+        outline=solid.outline,
         bounds=solid.bounds,
         levels=(0,) * len(solid.levels),
         middles=tip(solid.middles, up * sin, height * sin),

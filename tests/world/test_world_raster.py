@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import at, busy, place
 
+from cctv.world import models
 from cctv.world.camera import Camera, Ride
 from cctv.world.look import Look
+from cctv.world.motion import TYPES
 from cctv.world.order import far_to_near
 from cctv.world.raster import NEAR, Brush
 from cctv.world.render import Shot, id_buffer
@@ -96,6 +98,33 @@ def test_ids_are_what_rays_meet(type_):
             inside[16:] &= shot.ego is None  # there is the bonnet
             assert len(np.unique(expected[inside])) > 3
             assert (got[::6, ::6][inside] == expected[inside]).mean() > 0.99
+
+
+@pytest.mark.parametrize("type_", ["signals", "straight"])
+def test_ids_asked_for_alone_are_those_of_the_whole(type_):
+    world = busy(type_, 5)
+    camera = Camera(position=(-19.0, -12.0, 9.0), aim=(0.0, 0.0, 0.5), focal=0.9)
+    shot = Shot(world=world, camera=camera)
+    whole, found = id_buffer(shot, 0.0, (320, 180)), 0
+    for id_ in (*(a.id for a in world.actors), *(o.id for o in world.layout.obstacles)):
+        part = id_buffer(shot, 0.0, (320, 180), among=(id_,))
+        assert np.array_equal(part == 1 + id_, whole == 1 + id_)
+        found += (part == 1 + id_).any()
+    assert found > 10
+
+
+@pytest.mark.parametrize("type_", TYPES)
+def test_marks_do_not_change_the_outline(type_):
+    camera = Camera(position=(-7.0, -5.0, 3.0), aim=(0.0, 0.0, 0.8), focal=0.9)
+    solid, seen = models.actor(type_, "red"), []
+    for shape in (solid, solid.plain):
+        image = np.zeros((180, 320), np.uint8)
+        brush = Brush(image=image, camera=camera, size=(320, 180), look=DAY, flat=1)
+        brush.solids([shape], [np.zeros(3)])
+        seen.append(image > 0)
+    assert len(solid.plain.faces) < len(solid.faces)
+    assert (seen[0] & ~seen[1]).mean() < 0.002  # they stand off their faces a little
+    assert not (seen[1] & ~seen[0]).any()
 
 
 def test_a_car_right_before_the_camera_fills_the_picture():

@@ -175,9 +175,10 @@ class Look:
         sway = np.abs((time * (0.3 + 0.4 * speed) + y) % 2.0 - 1.0) - 0.5
         px = ((x + 0.05 * sway * near) % 1.0) * width
         py = ((y + time * near * (0.28 + 0.2 * speed)) % 1.0) * height
-        for (u, v), r in zip(
-            _fixed(np.stack([px, py], -1)).tolist(), _fixed(near * 1.5 * unit).tolist()
-        ):
+        radii = near * 1.5 * unit
+        middles = np.stack([px, py], -1)
+        seen = radii >= 0.5  # in pixels: smaller ones would still fill whole pixels
+        for (u, v), r in zip(_fixed(middles[seen]).tolist(), _fixed(radii[seen]).tolist()):
             cv2.circle(image, (u, v), r, (248, 249, 252), -1, cv2.LINE_AA, 4)
 
     def _noise(self, image: Array, time: float) -> None:

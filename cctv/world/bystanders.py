@@ -10,6 +10,7 @@ import numpy as np
 
 from cctv.world import geometry, sight
 from cctv.world.accident import Cast, Rejected
+from cctv.world.crossing import TURNING
 from cctv.world.draw import Draw
 from cctv.world.layout import Lane, Layout, Path
 from cctv.world.motion import TYPES, Action, Actor, Shift
@@ -18,7 +19,6 @@ from cctv.world.simulation import World, bounds, boxes_at, track
 
 OTHER_GAP = 0.4  # metres between one who is not involved and anybody else, in both videos
 TRIES = 40
-TURNING = (3.8, 4.8)  # m/s on the arcs of a junction
 VIEW = 0.42  # radians from straight ahead within which the camera's car has the contact
 AHEAD = (9.0, 26.0)  # metres to it
 
@@ -113,11 +113,6 @@ def _near(a, b) -> bool:
     return bool(close.size) and geometry.smallest_gap(a[close], b[close]) < OTHER_GAP
 
 
-def has_to_stop(layout: Layout, lane: Lane) -> bool:
-    """Whether one in this lane stops at its line: a red light, or the minor road."""
-    return lane.stop is not None and not (layout.signals and lane.road == layout.priority)
-
-
 def _driver(
     draw: Draw, cast: Cast, id_: int, world: World, done: tuple[Actor, ...]
 ) -> Actor | None:
@@ -129,7 +124,7 @@ def _driver(
         return _tailgater(draw, cast, id_, layout, draw.choice(standing))
     lane = draw.choice(layout.lanes)
     speed = cruising(draw, type_)
-    if has_to_stop(layout, lane):
+    if layout.has_to_stop(lane):
         return _at_the_line(draw, cast, id_, lane, speed, bool(layout.signals))
     if lane.turn != "straight":
         speed = min(speed, draw.uniform(*TURNING))
@@ -230,7 +225,7 @@ def _onlooker(draw: Draw, cast: Cast, id_: int, world: World) -> Actor | None:
     """
     lane, contact = draw.choice(world.layout.lanes), world.contact
     speed = draw.uniform(5, 11)
-    if has_to_stop(world.layout, lane):
+    if world.layout.has_to_stop(lane):
         new = _at_the_line(draw, cast, id_, lane, speed, bool(world.layout.signals))
     else:
         if lane.turn != "straight":

@@ -9,11 +9,10 @@ from cctv.world.accident import Cast, Intervention, Rejected
 from cctv.world.draw import Draw
 from cctv.world.layout import Lane, Layout
 from cctv.world.motion import TYPES, Action, Actor
-from cctv.world.placing import Plan, box, cruising, placed, touching, vehicle
+from cctv.world.placing import BRAKE, Plan, box, cruising, placed, touching, vehicle
 from cctv.world.simulation import Change, World, in_frame
 
 TURNING = (3.8, 4.8)  # m/s on the arcs of a junction
-BRAKE = (6.5, 8.5)  # m/s^2
 REACH = 3.5  # metres from a striker's middle to the middle of what it hits
 END = 0.35  # metres at either end of the struck vehicle that are not its side
 ENTRY_APART = 0.3  # seconds between the two vehicles' entries into the junction
@@ -59,7 +58,7 @@ def t_bone(draw: Draw, cast: Cast, layout: Layout) -> Plan:
         if kind == "yield":
             slow = Action(time=cast.branch, speed=draw.uniform(0.5, 2.5), rate=stop.rate)
             speed = float(who.along(np.array([time]))[1][0])
-            again = time + draw.uniform(0.6, 1.6)
+            again = time + draw.uniform(0.3, 1.3)
             actions = (slow, Action(time=round(again, 4), speed=max(speed, 4.0), rate=2.5))
         change = Change(actor=who.id, time=cast.branch, actions=actions)
         remedies.append(Intervention(kind=kind, change=change))

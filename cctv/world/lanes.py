@@ -7,9 +7,10 @@ import numpy as np
 from cctv.world import geometry
 from cctv.world.accident import Cast, Intervention, Rejected
 from cctv.world.draw import Draw
-from cctv.world.layout import LANE_WIDTH, Layout
+from cctv.world.layout import LANE_WIDTH, Lane, Layout
 from cctv.world.motion import TYPES, Action, Actor, Shift
 from cctv.world.placing import (
+    BRAKE,
     Plan,
     box,
     cruising,
@@ -21,7 +22,6 @@ from cctv.world.placing import (
 )
 from cctv.world.simulation import Change, World, in_frame
 
-BRAKE = (6.5, 8.5)  # m/s^2
 CLOSING = 4.0  # m/s at which one drives into the rear of another, at least
 AROUND = (-20.0, 10.0)  # where along a lane it happens, from the middle of the place
 
@@ -30,15 +30,11 @@ def rear_end(draw: Draw, cast: Cast, layout: Layout) -> Plan:
     """The follower does not brake behind one that waits, stops suddenly or goes slowly."""
     time, follower, lead = cast.contact_time, cast.striker, 1 - cast.striker
     lane = draw.choice([x for x in layout.lanes if x.turn == "straight"])
-    has_to_stop = lane.stop is not None and not (layout.signals and lane.road == layout.priority)
     fast = TYPES[cast.looks[follower][0]].speeds
     speed = draw.uniform(max(fast[0], CLOSING + 1), fast[1])
-    length = TYPES[cast.looks[lead][0]].length
     where = lane_s(lane, layout.centre) + draw.uniform(*AROUND)
-    if has_to_stop and draw.coin(0.6):
-        b = placed(
-            vehicle(cast, lead, lane, 0.0), 0.0, lane.stop - length / 2 - draw.uniform(0, 1.5)
-        )
+    if layout.has_to_stop(lane):
+        b = _at_the_line(draw, cast, lead, lane, speed)
     elif speed > CLOSING + 2.5 and draw.coin(0.3):
         slow = draw.uniform(2.0, speed - CLOSING)
         b = placed(vehicle(cast, lead, lane, min(slow, 5.0)), time, where)
@@ -51,26 +47,43 @@ def rear_end(draw: Draw, cast: Cast, layout: Layout) -> Plan:
     if speed - float(b.along(np.array([time]))[1][0]) < CLOSING - 0.5:
         raise Rejected("blow too soft")
     a = touching(vehicle(cast, follower, lane, speed), box(b, time), time)
-    rest = float(b.along(np.array([cast.duration]))[1][0])
+    # When nothing has happened the one ahead often goes on, and the follower after it.
+    now = float(b.along(np.array([time]))[1][0])
+    leaves = round(time + draw.uniform(0.1, 0.9), 4)
+    goes = draw.coin(0.7) and (now > 1.5 or not (layout.signals and layout.has_to_stop(lane)))
+    if goes:
+        end = draw.uniform(0.7, 1.0) * speed
+        b = b.then(*b.actions, Action(time=leaves, speed=end, rate=draw.uniform(2.5, 3.5)))
     remedies = []
-    for kind in draw.shuffled(("brake", "brake", "brake_briefly")):
-        stop = Action(time=cast.branch, speed=0.0, rate=draw.uniform(*BRAKE))
-        actions = (stop,)
-        if kind == "brake_briefly":  # as slow as the one ahead, and after it when it goes on
-            if rest < 1.5:
+    for kind in draw.shuffled(("brake", "brake_briefly", "brake_briefly")):
+        actions = (Action(time=cast.branch, speed=0.0, rate=draw.uniform(*BRAKE)),)
+        if kind == "brake_briefly":
+            if not goes:
                 continue
-            actions = (replace(stop, speed=rest * draw.uniform(0.7, 0.95)),)
-        remedies.append(
-            Intervention(
-                kind="brake", change=Change(actor=follower, time=cast.branch, actions=actions)
+            slow, again = draw.uniform(0.0, 0.5) * speed, draw.uniform(0.2, 0.8)
+            actions = (
+                replace(actions[0], speed=slow),
+                Action(time=round(leaves + again, 4), speed=0.9 * end, rate=2.5),
             )
-        )
+        change = Change(actor=follower, time=cast.branch, actions=actions)
+        remedies.append(Intervention(kind="brake", change=change))
     return Plan(
         layout=layout,
         actors=(a, b),
         cause={"kind": cast.cause, "actor": follower, "other": lead},
         remedies=tuple(remedies),
     )
+
+
+def _at_the_line(draw: Draw, cast: Cast, id_: int, lane: Lane, most: float) -> Actor:
+    """One that waits, or comes up to its line and stops shortly before or after the contact."""
+    s = lane.stop - TYPES[cast.looks[id_][0]].length / 2 - draw.uniform(0, 1.5)
+    if draw.coin():
+        return placed(vehicle(cast, id_, lane, 0.0), 0.0, s)
+    stands = cast.contact_time + draw.uniform(-1.0, 0.3)
+    rate, speed = draw.uniform(5, 7), cruising(draw, cast.looks[id_][0], most)
+    stop = Action(time=round(stands - speed / rate, 4), speed=0.0, rate=rate)
+    return placed(vehicle(cast, id_, lane, speed, (stop,)), stands, s)
 
 
 def is_rear_end(world: World, cast: Cast) -> bool:
@@ -82,7 +95,7 @@ def is_rear_end(world: World, cast: Cast) -> bool:
 def head_on(draw: Draw, cast: Cast, layout: Layout) -> Plan:
     """The guilty drifts into the oncoming lane and meets the other there."""
     time, guilty, other = cast.contact_time, cast.guilty, 1 - cast.guilty
-    lane = draw.choice([x for x in layout.lanes if x.oncoming is not None])
+    lane = draw.choice([x for x in layout.through if x.oncoming is not None])
     against = layout.lanes[lane.oncoming]
     # The two are in each other's view for a while only if they don't close too fast.
     most = 9.5 if cast.ego is None else 6.8
@@ -113,7 +126,7 @@ def sideswipe(draw: Draw, cast: Cast, layout: Layout) -> Plan:
     """The guilty changes over into a lane in which the other is beside it."""
     time, guilty, other = cast.contact_time, cast.guilty, 1 - cast.guilty
     beside = "right" if cast.from_left else "left"
-    lane = draw.choice([x for x in layout.lanes if getattr(x, beside) is not None])
+    lane = draw.choice([x for x in layout.through if getattr(x, beside) is not None])
     target = layout.lanes[getattr(lane, beside)]
     types = [cast.looks[i][0] for i in (guilty, other)]
     slow = draw.uniform(0.5, 0.8) * min(TYPES[t].speeds[1] for t in types)

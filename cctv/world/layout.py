@@ -208,6 +208,16 @@ class Layout:
     def _by_id(self) -> dict[int, Obstacle]:
         return {o.id: o for o in self.obstacles}
 
+    @property
+    def through(self) -> tuple[Lane, ...]:
+        """The lanes that go straight on and in which nobody has to stop."""
+        lanes = self.lanes
+        return tuple(x for x in lanes if x.turn == "straight" and not self.has_to_stop(x))
+
+    def has_to_stop(self, lane: Lane) -> bool:
+        """Whether one in this lane stops at its line: a red light, or the minor road."""
+        return lane.stop is not None and not (self.signals and lane.road == self.priority)
+
     def obstacle(self, id_: int) -> Obstacle:
         """The obstacle of an id."""
         return self._by_id[id_]

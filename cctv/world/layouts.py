@@ -183,9 +183,10 @@ def _add_lanes(lanes, k, halves, counts, straight, stops, goes_out) -> None:
     for turn, sign, radius in (("left", 1, LEFT_RADIUS), ("right", -1, RIGHT_RADIUS)):
         if (k + sign) % 4 not in goes_out:
             continue
-        # Inner lane to inner lane, or outer to outer; both lines meet `across` beyond the middle.
+        # Inner lane to inner lane, or outer to outer, and from a single lane always to the outer
+        # one; both lines meet `across` beyond the middle.
         rank = 0 if turn == "left" else counts[r] - 1
-        target = 0 if turn == "left" else counts[1 - r] - 1
+        target = 0 if turn == "left" and counts[r] > 1 else counts[1 - r] - 1
         across = sign * (target + 0.5) * LANE_WIDTH
         arc = radius * QUARTER
         before = FAR + across - radius

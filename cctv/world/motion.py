@@ -45,7 +45,6 @@ TYPES = {
         length=0.5, width=0.55, height=1.75, mass=0.08, speeds=(1.1, 2.0), lying=(1.7, 0.6)
     ),
 }
-VEHICLES = tuple(name for name in TYPES if name != "pedestrian")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +146,8 @@ class Actor:
         """The offset to the left of the path in metres at s, and its two derivatives by s."""
         if not self.shifts:
             return np.zeros_like(s), np.zeros_like(s), np.zeros_like(s)
-        rows = self.bends[np.searchsorted(self.bends[:, 0], s, side="right") - 1]
+        # "left": where a new piece begins, the one before it still holds, to the last bit.
+        rows = self.bends[np.searchsorted(self.bends[:, 0], s, side="left") - 1]
         return _offset(rows, s)
 
     def poses(self, times: Array) -> Array:
@@ -197,10 +197,6 @@ class Actor:
         """The same actor, which from the first of these actions on changes speed only so."""
         kept = tuple(a for a in self.actions if a.time < actions[0].time)
         return replace(self, actions=kept + actions)
-
-    def without_shifts(self, time: float) -> "Actor":
-        """The same actor, which begins no shift at this time (s) or later."""
-        return replace(self, shifts=tuple(s for s in self.shifts if s.time < time))
 
     def _slide(self, times: Array) -> Array:
         crash = self.crash

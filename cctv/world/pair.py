@@ -15,12 +15,12 @@ from cctv.world.simulation import World, changed, simulate
 
 # How often a party of the accident brakes after its time where there is none.
 STARTLED = {
-    "t_bone": 0.6,
-    "rear_end": 0.1,
-    "head_on": 0.85,
-    "sideswipe": 0.8,
-    "pedestrian": 0.6,
-    "run_off_road": 0.4,
+    "t_bone": 0.45,
+    "rear_end": 0.0,
+    "head_on": 1.0,
+    "sideswipe": 0.5,
+    "pedestrian": 0.35,
+    "run_off_road": 0.15,
 }
 # How each kind is drawn, and whether what the simulation shows is of that kind.
 BUILD = {
@@ -96,7 +96,7 @@ def _startled(draw: Draw, cast: Cast, actor: Actor) -> Actor:
     speed = float(actor.along(np.array([cast.contact_time]))[1][0])
     if actor.lane is None or speed < 2.0 or not draw.coin(STARTLED[cast.kind]):
         return actor
-    time = round(cast.contact_time + draw.uniform(0.05, 0.7), 4)
+    time = round(cast.contact_time + draw.uniform(0.0, 0.5), 4)
     slow = draw.choice((0.0, 0.0, 0.3)) * speed
     return actor.then(*actor.actions, Action(time=time, speed=slow, rate=draw.uniform(4, 7)))
 

@@ -13,6 +13,8 @@ from cctv.world.simulation import boxes_at
 
 Array = np.ndarray
 
+BRAKE = (6.5, 8.5)  # m/s^2 of one who brakes in time
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:

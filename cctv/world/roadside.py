@@ -7,11 +7,21 @@ import numpy as np
 from cctv.world import geometry
 from cctv.world.accident import Cast, Intervention, Rejected
 from cctv.world.draw import Draw
-from cctv.world.lanes import BRAKE, keep_lane
+from cctv.world.lanes import keep_lane
 from cctv.world.layout import FIRST_OBSTACLE, LANE_WIDTH, Lane, Layout, Obstacle, Path, Road
 from cctv.world.layouts import SIZES
 from cctv.world.motion import TYPES, Action, Actor, Shift
-from cctv.world.placing import Plan, box, cruising, first_true, lane_s, placed, touching, vehicle
+from cctv.world.placing import (
+    BRAKE,
+    Plan,
+    box,
+    cruising,
+    first_true,
+    lane_s,
+    placed,
+    touching,
+    vehicle,
+)
 from cctv.world.simulation import Change, World, in_frame
 
 KERB = 1.0  # metres from the edge of the road to a pedestrian who waits
@@ -22,14 +32,14 @@ AWAY = 7.0  # metres from a zebra crossing at which "away from a crossing" begin
 def pedestrian(draw: Draw, cast: Cast, layout: Layout) -> Plan:
     """One walks over a zebra crossing and the driver does not stop, or steps into the road."""
     time, driver, walker = cast.contact_time, cast.striker, 1 - cast.striker
-    lane = draw.choice([x for x in layout.lanes if x.turn == "straight" and _may_go(layout, x)])
+    lane = draw.choice(layout.through)
     road = layout.roads[lane.road]
     at = _crossing_place(draw, cast, layout, lane, road)
     b = walking(draw, cast, walker, lane, road, at)
     speed = cruising(draw, cast.looks[driver][0])
     a = touching(vehicle(cast, driver, lane, speed), box(b, time), time)
     stop = Action(time=cast.branch, speed=0.0, rate=draw.uniform(*BRAKE))
-    after = round(time + draw.uniform(0.6, 1.6), 4)
+    after = round(time + draw.uniform(0.3, 1.3), 4)
     slow = (
         replace(stop, speed=draw.uniform(0.5, 2.0)),
         Action(time=after, speed=speed, rate=2.5),
@@ -38,6 +48,7 @@ def pedestrian(draw: Draw, cast: Cast, layout: Layout) -> Plan:
     go_on = Action(time=after, speed=1.5, rate=HALT)
     choices = [
         ("brake", driver, (stop,)),
+        ("yield", driver, slow),
         ("yield", driver, slow),
         ("wait", walker, (halt,)),
         ("wait", walker, (halt, go_on)),
@@ -88,11 +99,6 @@ def is_pedestrian(world: World, cast: Cast) -> bool:
     return in_frame(world.actor(cast.striker), world.contact)[0] > 0.9
 
 
-def _may_go(layout: Layout, lane: Lane) -> bool:
-    """Whether one in this lane does not have to stop, so that it does nothing else wrong."""
-    return lane.road == layout.priority if layout.signals else lane.stop is None
-
-
 def _crossing_place(draw: Draw, cast: Cast, layout: Layout, lane: Lane, road: Road) -> float:
     """s along the road where the pedestrian crosses: on a zebra, or well away from any."""
     if cast.cause == "ran_over":
@@ -110,7 +116,7 @@ def _crossing_place(draw: Draw, cast: Cast, layout: Layout, lane: Lane, road: Ro
 def run_off_road(draw: Draw, cast: Cast, layout: Layout) -> Plan:
     """A vehicle is too fast for a bend, or swerves, and ends at a tree, a pole or a building."""
     time, sign, bend = cast.contact_time, 1 if cast.from_left else -1, cast.cause == "too_fast"
-    lane = draw.choice([x for x in layout.lanes if x.turn == "straight" and _leaves(x, sign, bend)])
+    lane = draw.choice([x for x in layout.through if _leaves(x, sign, bend)])
     # From the lane to the edge of the road on that side, then on.
     edge = layout.roads[lane.road].half_width + sign * (lane.rank + 0.5) * LANE_WIDTH
     beyond = draw.uniform(3.0, 5.0) if cast.obstacle == "building" else draw.uniform(1.8, 3.2)
@@ -135,7 +141,10 @@ def run_off_road(draw: Draw, cast: Cast, layout: Layout) -> Plan:
     keep = keep_lane(draw, cast, actor, shift)
     stop = Action(time=cast.branch, speed=0.0, rate=draw.uniform(*BRAKE))
     slow = replace(stop, speed=speed * draw.uniform(0.3, 0.6))
-    change = replace(keep.change, actions=(draw.choice((stop, slow)),))
+    again = Action(
+        time=round(time + draw.uniform(0.0, 1.0), 4), speed=speed * draw.uniform(0.7, 1.0), rate=3.0
+    )
+    change = replace(keep.change, actions=draw.choice(((stop,), (slow,), (slow, again))))
     brake = Intervention(kind="brake", change=change)
     return Plan(
         layout=layout,

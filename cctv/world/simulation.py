@@ -19,7 +19,7 @@ FRICTION, HARD = (3.0, 5.0), 8.0
 FRICTION_LYING = 4.2  # of somebody or something that slides over the road
 RESTITUTION = 0.15
 GRIP = 0.5  # of two bodies that slide along each other: tangential over normal impulse, at most
-SPIN_TIME, SPIN_LIMIT = 0.9, 1.1  # s, rad/s
+SPIN_TIME, SPIN_LIMIT = 0.9, 0.8  # s, rad/s
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,8 +246,3 @@ def in_frame(actor: Actor, contact: Contact) -> tuple[float, float]:
     dx, dy = contact.point[0] - x, contact.point[1] - y
     ahead, left = dx * cos + dy * sin, dy * cos - dx * sin
     return float(ahead / (actor.size.length / 2)), float(left / (actor.size.width / 2))
-
-
-def front_reach(actor: Actor, contact: Contact) -> float:
-    """Where the contact is along an actor: +1 at its front end, -1 at its rear end."""
-    return in_frame(actor, contact)[0]

@@ -204,14 +204,10 @@ def test_only_the_guilty_breaks_a_rule(pairs):
                 and (actor.id != cast.guilty or cast.cause != "red_light")
             ):
                 lane = layout.lanes[actor.lane]
-                if lane.road != layout.priority:  # waits at its red light
-                    end = actor.along(np.array([DURATION]))[0][0] + actor.size.length / 2
-                    assert end <= lane.stop + 0.01 or actor.crash or _drives_on(pair, actor)
-
-
-def _drives_on(pair, actor):
-    """Kinds along a road may happen behind a junction, whatever its lights show."""
-    return actor.id < pair.cast.involved and pair.cast.kind not in ("t_bone", "pedestrian")
+                if lane.road != layout.priority:  # waits at its red light, or is hit before it
+                    end = actor.crash.time if actor.crash else DURATION
+                    front = actor.along(np.array([end]))[0][0] + actor.size.length / 2
+                    assert front <= lane.stop + 0.01
 
 
 def test_remedies_of_every_sort(pairs):

@@ -17,6 +17,7 @@ CONTACT_WINDOW = (0.42, 0.66)  # of the duration
 VEHICLES = ("car", "car", "car", "truck", "bus", "motorcycle", "bicycle")  # as likely as listed
 OTHERS = (*VEHICLES, "pedestrian", "pedestrian")  # actors that are never asked about
 JUNCTIONS = ("signals", "junction", "tee")
+FIRST_BRANCH = 0.4  # seconds
 GRID = 50  # branches are on this many instants a second: ones that every frame rate may have
 
 
@@ -185,7 +186,7 @@ def draw_cast(
         image_left=draw.coin(),
         ego=ego,
         contact_time=contact,
-        branch=round((contact - lead) * GRID) / GRID,
+        branch=round(max(contact - lead, FIRST_BRANCH) * GRID) / GRID,
         duration=duration,
     )
 

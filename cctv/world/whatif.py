@@ -37,7 +37,12 @@ def kept(world: World, id_: int) -> World:
 
 
 def stopping(world: World, lead: float, candidates: tuple[int, ...]) -> Answers:
-    """What stopping each of the candidates would have done to the world's collision."""
+    """What stopping each of the candidates would have done to the world's collision.
+
+    Nobody is in either list where the clip begins later than that.
+    """
+    if lead > world.contact.time - 0.1:
+        return Answers((), ())
     return _sorted(world, {id_: stopped(world, id_, lead) for id_ in candidates})
 
 

@@ -25,8 +25,9 @@ Array = np.ndarray
 MIN_CONTACT_SHARE = 0.4  # of the pixels that a party of the contact would have there alone
 MARGIN = 0.1  # the contact lies at least this share of the picture from its border
 OFF_CENTRE = 0.07  # and this share from the middle in the roadside view: left and right are clear
+END_ON = 0.92  # cosine between a pole camera's view and the blow: beyond it one hides the other
 RIDE_MARGIN = 0.04  # from the left and right border where the camera rides
-CAMERAS, ATTEMPTS = 6, 300
+CAMERAS, RIDES, ATTEMPTS = 6, 1, 300  # a ride is nearly the same again
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +85,7 @@ def draw_scene(
         except Rejected as error:
             rejected[error.reason] += 1
             continue
-        for _ in range(CAMERAS):
+        for _ in range(CAMERAS if cast.ego is None else RIDES):
             try:
                 camera = _draw_camera(draw, pair, difficulty)
                 image = _contact_image(pair, camera)
@@ -165,6 +166,10 @@ def _contact_image(pair: Pair, ride: Camera | Ride) -> tuple[float, float]:
         inside &= cast.ego in contact.pair or v <= 0.95
     if relative[2] < 0.5 or not inside:
         raise Rejected("contact not well in the picture")
+    if cast.ego is None and contact.pair[1] < FIRST_OBSTACLE:
+        to = np.array(contact.point) - camera.position[:2]
+        if abs((to * contact.normal).sum()) > END_ON * np.sqrt((to * to).sum()):
+            raise Rejected("one stands before the other at the contact")
     return round(u, 4), round(min(v, 1.0), 4)
 
 

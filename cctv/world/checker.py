@@ -19,6 +19,7 @@ from cctv.world.simulation import Change, World, simulate
 
 MIN_SAMPLES = 4  # instants of either video at which an actor that is named must be visible
 CONTACT_SHARE = 0.3  # of a party's pixels at the contact that must not be hidden
+EARLIEST = 0.5  # seconds into the clip, of the time that a claim speaks of
 AT_POINT = 0.25  # metres from the point of contact to either party
 HARD = {"pedestrian": 5.0}  # m/s^2 of one who stops at once
 HARD_VEHICLE = 8.0
@@ -32,6 +33,8 @@ def truth(claim: Claim, facts: Facts) -> bool:
         return False
     parties = {i for i in facts.pair if i in facts.actors}
     if claim.crash and set(claim.crash) != parties:
+        return False
+    if facts.time - claim.before < EARLIEST:
         return False
     if claim.predicate not in _MEANING:
         raise ValueError(f"no meaning for {claim.predicate!r}")
@@ -293,6 +296,9 @@ def _plans(log: dict[str, Any], positive: Facts, negative: Facts) -> list[str]:
     if change.time < log["branch"]:
         faults.append(f"the change is at {change.time} s, before the branch")
     for facts, again in worlds:
+        pair = None if again.contact is None else again.contact.pair
+        if [pair] != (facts.touching or [None]):
+            faults.append(f"{facts.video}: run again, the contact is of {pair}")
         times = np.arange(len(next(iter(facts.paths.values())))) * facts.step
         for actor in again.actors:
             if np.abs(actor.poses(times) - facts.paths[actor.id]).max() > 2e-3:

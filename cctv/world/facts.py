@@ -38,13 +38,17 @@ class Facts:
 
     @cached_property
     def touching(self) -> list[tuple[int, int]]:
-        """The pairs that come into contact."""
-        return [pair for pair, gap in self.gaps.items() if gap.min() <= TOUCH]
+        """The pairs that come into contact, at a logged instant or at the time of the contact."""
+        logged = tuple(self.log["contact"]["pair"])
+        at = (self.pose(i, self.time)[None] for i in logged)
+        found = [logged] if self._distance(*logged, *at)[0] <= TOUCH else []
+        return sorted({*found, *(pair for pair, gap in self.gaps.items() if gap.min() <= TOUCH)})
 
     @property
     def touch_time(self) -> float:
-        """The first logged instant of the only contact."""
-        return float(np.argmax(self.gaps[self.touching[0]] <= TOUCH)) * self.step
+        """The first logged instant of the only contact, or the last one before it."""
+        hits = self.gaps[self.touching[0]] <= TOUCH
+        return float(np.argmax(hits) if hits.any() else self.time // self.step) * self.step
 
     def box(self, id_: int) -> tuple[float, float]:
         """Length and width."""
@@ -88,24 +92,11 @@ class Facts:
         reach = (math.hypot(*self.box(i)) + math.hypot(*self.box(j))) / 2
         return float(np.hypot(*(a - b)[:, :2].T).min()) <= reach + NEAR
 
-    def _distance(self, i: int, j: int) -> Array:
-        return np.minimum(self._outline_to_box(i, j), self._outline_to_box(j, i))
-
-    def _outline_to_box(self, i: int, j: int) -> Array:
-        """float[T]: smallest distance of points on the outline of i to the rectangle j."""
-        half = np.array([self.box(i), self.box(j)]) / 2
-        share = np.linspace(-1, 1, 41)
-        edge = np.ones_like(share)
-        outline = np.concatenate([np.c_[share, e] for e in (edge, -edge)]
-                                 + [np.c_[e, share] for e in (edge, -edge)]) * half[0]  # fmt: skip
-        a, b = self.track(i), self.track(j)
-        cos, sin = np.cos(a[:, 2:]), np.sin(a[:, 2:])
-        dx = a[:, :1] + cos * outline[:, 0] - sin * outline[:, 1] - b[:, :1]  # [T, P]
-        dy = a[:, 1:2] + sin * outline[:, 0] + cos * outline[:, 1] - b[:, 1:2]
-        cos, sin = np.cos(b[:, 2:]), np.sin(b[:, 2:])
-        out_x = np.maximum(np.abs(cos * dx + sin * dy) - half[1, 0], 0)
-        out_y = np.maximum(np.abs(cos * dy - sin * dx) - half[1, 1], 0)
-        return np.hypot(out_x, out_y).min(1)
+    def _distance(self, i: int, j: int, a: Array | None = None, b: Array | None = None) -> Array:
+        """float[T]: metres between two parties in poses float[T, 3], by default the logged ones."""
+        a, b = self.track(i) if a is None else a, self.track(j) if b is None else b
+        i, j = self.box(i), self.box(j)
+        return np.minimum(_outline_to_box(a, i, b, j), _outline_to_box(b, j, a, i))
 
     # --- what kind of contact
 
@@ -270,6 +261,24 @@ class Facts:
         visibility = self.log["visibility"]
         counts = visibility[self.video].get(str(id_), [])
         return sum(n >= visibility["enough"][str(id_)] for n in counts)
+
+
+def _outline_to_box(
+    a: Array, size: tuple[float, float], b: Array, other: tuple[float, float]
+) -> Array:
+    """float[T]: smallest distance of points on the outline of a box in poses a to a box in b."""
+    half = np.array([size, other]) / 2
+    share = np.linspace(-1, 1, 41)
+    edge = np.ones_like(share)
+    outline = np.concatenate([np.c_[share, e] for e in (edge, -edge)]
+                             + [np.c_[e, share] for e in (edge, -edge)]) * half[0]  # fmt: skip
+    cos, sin = np.cos(a[:, 2:]), np.sin(a[:, 2:])
+    dx = a[:, :1] + cos * outline[:, 0] - sin * outline[:, 1] - b[:, :1]  # [T, P]
+    dy = a[:, 1:2] + sin * outline[:, 0] + cos * outline[:, 1] - b[:, 1:2]
+    cos, sin = np.cos(b[:, 2:]), np.sin(b[:, 2:])
+    out_x = np.maximum(np.abs(cos * dx + sin * dy) - half[1, 0], 0)
+    out_y = np.maximum(np.abs(cos * dy - sin * dx) - half[1, 1], 0)
+    return np.hypot(out_x, out_y).min(1)
 
 
 def _line(path: dict[str, Any]) -> tuple[Array, Array]:

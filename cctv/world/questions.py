@@ -35,7 +35,7 @@ VEHICLE_KINDS = ("t_bone", "rear_end", "head_on", "sideswipe")  # two vehicles c
 NEARER = (1.3, 3.0)  # so many times and so many metres nearer to the camera
 FURTHER = 0.12  # widths of the picture to the side
 MOVED, NEARED = 0.07, 2.0  # widths, metres in the last second
-MOMENTS = ("When", "One second before", "Two seconds before")
+MOMENTS = ("One second before", "Two seconds before")
 FASTER = (1.5, 2.0)  # so many times and so many m/s faster
 ALIGNED = 0.85  # cosine of the angle between two ways
 FASTER_EGO = 4.0  # m/s, when one of them is the camera car
@@ -160,6 +160,12 @@ class _View:
         ids = [i for i in self.actors if i != self.ego and self.in_sight(i, before)]
         return [i for i in ids if often(i)]
 
+    def moments(self, last: str) -> Iterator[tuple[int, str]]:
+        """Seconds before the contact, and how to say so; `last` for none. All are in the clip."""
+        for before, when in enumerate((last, *MOMENTS)):
+            if self.contact["time"] > before + SPEED_TIME + 0.1:
+                yield before, when
+
     def pairs(self, ids: list[int]) -> Iterator[tuple[int, int]]:
         """Every two of the ids, in an order of chance."""
         ids = self.draw.shuffled(ids)
@@ -249,7 +255,7 @@ def _spatial(v: _View) -> Iterator[Option]:
         (walker,) = (i for i in v.involved if not v.is_vehicle(i))
         names = {"a": v.name(walker), "b": v.name(v.other(walker))}
         yield _with("zebra", _either("on", v.cause["kind"] == "ran_over", "away from"), **names)
-    for before, when in enumerate(MOMENTS):
+    for before, when in v.moments("When"):
         for a, b in v.pairs(v.around(before)):
             near, far = sorted((a, b), key=lambda i: v.place(i, before)[2])
             depth = v.place(near, before)[2]
@@ -292,7 +298,7 @@ def _spatial_temporal(v: _View) -> Iterator[Option]:
 
 def _faster_or_heading(v: _View) -> Iterator[Option]:
     ego = [v.ego] if v.ego is not None else []
-    for before, when in enumerate(("Just before", *MOMENTS[1:])):
+    for before, when in v.moments("Just before"):
         for one, two in v.pairs([*(i for i in v.around(before) if v.is_vehicle(i)), *ego]):
             rest = {"crash": v.crash(), "when": when}
             slow, fast = sorted((one, two), key=lambda i: v.speed(i, before))

@@ -134,14 +134,19 @@ def sideswipe(draw: Draw, cast: Cast, layout: Layout) -> Plan:
     place = draw.uniform(-0.6, 0.6)  # of the guilty one ahead of the other, of their half lengths
     if cast.ego in (guilty, other):  # it comes from behind, else it does not see the other
         ahead = 1 if cast.ego == other else -1
-        place, faster = ahead * draw.uniform(0.5, 0.85), -ahead * draw.uniform(1.5, 2.5)
+        # The rear of a long vehicle that changes lanes stays back: it is met farther forward.
+        least = 0.2 if TYPES[types[0]].length > 6 else 0.45
+        place, faster = (
+            ahead * draw.uniform(least, least + 0.4),
+            -ahead * draw.uniform(2.0, 3.5),
+        )
     speed = slow + max(faster, 0.0)
     b = vehicle(cast, other, target, slow + max(-faster, 0.0))
     b = placed(b, time, lane_s(target, layout.centre) + draw.uniform(*AROUND))
     struck = box(b, time)
     reach = (TYPES[types[0]].length + TYPES[types[1]].length) / 2
     s = lane_s(lane, tuple(struck.mean(0))) + place * reach
-    lasts = draw.uniform(1.6, 2.3)
+    lasts = draw.uniform(1.8, 2.8)
     sign = -1 if cast.from_left else 1
 
     def mover(begin: float) -> Actor:
@@ -181,7 +186,7 @@ def is_sideswipe(world: World, cast: Cast) -> bool:
     beside = abs((y - by) * np.cos(yaw) - (x - bx) * np.sin(yaw))
     across = abs(contact.normal[1] * np.cos(yaw) - contact.normal[0] * np.sin(yaw))
     left = in_frame(b, contact)[1]
-    sides = across > 0.9 and beside > 0.85 * (a.size.width + b.size.width) / 2
+    sides = across > 0.9 and beside > 0.8 * (a.size.width + b.size.width) / 2
     return bool(sides) and (left > 0.5) == cast.from_left
 
 

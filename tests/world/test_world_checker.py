@@ -203,7 +203,7 @@ TAMPERED = {
     "no counterfactual": ("head_on", {}, keep_accident, "contacts of the counterfactual"),
     "no accident": ("pedestrian", {}, lose_party, "contacts of the accident: []"),
     "no accident of one": ("run_off_road", {}, lose_party, "contacts of the accident: []"),
-    "obstacle elsewhere": ("run_off_road", {}, move_obstacle, "the point of contact is"),
+    "obstacle elsewhere": ("run_off_road", {}, move_obstacle, "contacts of the accident: []"),
     "other obstacle": ("run_off_road", {}, other_obstacle, "party"),
     "point": ("t_bone", {}, move_point, "the point of contact is"),
     "struck": ("rear_end", {}, swap_roles, "the striker is not"),

@@ -48,7 +48,7 @@ def rows_of(scenes, folder, **options):
 
 
 def test_numbers_of_a_few_videos(scenes, tmp_path):
-    rows = rows_of(scenes[:24], tmp_path, size=(64, 36), fps=1.0)
+    rows = rows_of(scenes[:24], tmp_path, size=(64, 36), fps=1.5)
     found = measures.of_videos(rows)
     for name in ("duration", "frame count"):
         assert found[name] == {"single": 50, "paired": 50}

@@ -127,8 +127,10 @@ def run_off_road(draw: Draw, cast: Cast, layout: Layout) -> Plan:
         low = 0.8 * high
     speed = draw.uniform(low, high)
     share, lasts = draw.uniform(0.6, 0.8), draw.uniform(1.9, 2.4) + 0.16 * (edge + beyond)
+    begin = round(max(time - share * lasts, 0.1), 4)
+    share = (time - begin) / lasts
     shift = Shift(
-        time=round(max(time - share * lasts, 0.1), 4),
+        time=begin,
         length=round(lasts * speed, 4),
         offset=round(sign * (edge + beyond) / (share**3 * (10 - 15 * share + 6 * share**2)), 4),
     )

@@ -185,8 +185,13 @@ def test_what_happens_is_what_was_cast(pairs):
         assert pair.cause["kind"] == pair.cast.cause
         assert pair.cause["actor"] == pair.cast.guilty
         if pair.cast.kind == "run_off_road":
-            kind = pair.positive.layout.obstacle(pair.positive.contact.pair[1]).kind
-            assert kind == pair.cast.obstacle
+            layout, contact = pair.positive.layout, pair.positive.contact
+            target = layout.obstacle(contact.pair[1])
+            assert target.kind == pair.cast.obstacle
+            for point in (*target.box, contact.point):
+                for road in layout.roads:
+                    s, left = road.path.project(*point)
+                    assert abs(left) > road.half_width + 0.5 or not 0 < s < road.path.length
         assert pair.positive.layout.type == pair.cast.place
 
 

@@ -126,7 +126,8 @@ def test_the_worlds_are_equal_up_to_the_branch_and_differ_after(pairs):
     for pair in pairs:
         branch = pair.cast.branch
         assert branch * accident.GRID == pytest.approx(round(branch * accident.GRID))
-        shared = np.arange(0, branch + 1e-9, 0.02)
+        shared = np.arange(round(branch * accident.GRID) + 1) / accident.GRID
+        assert shared[-1] == branch
         after = np.array([branch + 0.8, DURATION])
         differ = []
         for a, b in zip(pair.positive.actors, pair.negative.actors):

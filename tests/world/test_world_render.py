@@ -120,4 +120,4 @@ def test_golden_pictures(of_each):
     assert total == GOLDEN_PICTURES
 
 
-GOLDEN_PICTURES = ""
+GOLDEN_PICTURES = "52389e46e2b721a92185daaa1e8dc6ab24469269a849d0a86ffbdd6608ade21e"

@@ -9,6 +9,7 @@ over scenes: q+ against q- from the words of the question, v+ against v- from nu
 
 import json
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 from absl import flags
@@ -39,6 +40,7 @@ def main(argv: list[str]) -> None:
                 duration = scene.pair.cast.duration
                 rows.append(tuple(measures.video_row(s, duration, path) for s in shots))
                 marks.append(("all", records[-1]["anomaly_type"], records[-1]["view"]))
+    counts = Counter(m for some in marks for m in some)
     found = {
         "scenes": len(records),
         "questions": measures.of_questions(records),
@@ -47,7 +49,7 @@ def main(argv: list[str]) -> None:
         "contact time": measures.contact_times(records),
         "videos": {
             mark: measures.of_videos([row for row, m in zip(rows, marks) if mark in m])
-            for mark in sorted({m for some in marks for m in some})
+            for mark in sorted(m for m, n in counts.items() if n >= 2 * measures.FOLDS)
         },
     }
     text = json.dumps(found, indent=1)

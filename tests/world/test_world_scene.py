@@ -19,7 +19,7 @@ from cctv.world.render import id_buffer
 from cctv.world.scene import MIN_CONTACT_SHARE, draw_scene, enough, look_of, pixels
 from cctv.world.sight import MIN_SAMPLES, SIZE, sample_times
 
-GOLDEN = "789044948a52dee24fae8f408d3c1760b51acb8454214d1a0b7bd3b04e9d2167"
+GOLDEN = "4bf007a498daa64f2fe928b85fcf8e02645a9b463e91d3bc691854060da7accd"
 
 
 def test_golden_logs_and_questions(records):

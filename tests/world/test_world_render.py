@@ -43,27 +43,26 @@ def test_frames_are_equal_up_to_the_branch_and_differ_after(of_each):
 @pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("view", ["roadside", "driving"])
 def test_equal_frames_stay_equal_after_decoding(of_each, tmp_path, view, look):
-    scene, decoded, fps = of_each[view, look], [], 6.0
+    scene, decoded, fps = of_each[view, look], [], 4.0
     arguments = Arguments(scenes=1, seed=0, size=SIZE, fps=fps, duration=6.0, difficulty="medium")
     for side, shot in (("pos", scene.positive), ("neg", scene.negative)):
         path = tmp_path / f"{side}.mp4"
         write_video(path, shot, arguments)
         info = video.probe(path)
-        assert (info.num_frames, info.width, info.height) == (36, *SIZE)
-        assert info.times == pytest.approx(np.arange(36) / fps)
-        decoded.append(video.read_frames(path, range(36)))
+        assert (info.num_frames, info.width, info.height) == (24, *SIZE)
+        assert info.times == pytest.approx(np.arange(24) / fps)
+        decoded.append(video.read_frames(path, range(24)))
     same = (decoded[0] == decoded[1]).all((1, 2, 3))
     assert same[: int(scene.pair.cast.branch * fps + 1e-9) + 1].all()
     assert not same[int(scene.pair.cast.contact_time * fps) + 1 :].any()
 
 
 def test_any_instant_renders_without_the_ones_before(scenes):
-    times = (1.0, 3.3, 5.0)
-    for k in (0, 1):
-        forward = [render(scenes[k].positive, t, SIZE) for t in times]
-        again = draw_scene(scenes[k].seed, scenes[k].index).positive
-        backward = [render(again, t, SIZE) for t in times[::-1]]
-        assert all(np.array_equal(a, b) for a, b in zip(forward, backward[::-1]))
+    times, scene = (1.0, 3.3, 5.0), scenes[1]
+    forward = [render(scene.positive, t, SIZE) for t in times]
+    again = draw_scene(scene.seed, scene.index).positive
+    backward = [render(again, t, SIZE) for t in times[::-1]]
+    assert all(np.array_equal(a, b) for a, b in zip(forward, backward[::-1]))
 
 
 @pytest.mark.parametrize("size", [(64, 36), (128, 80), (320, 180), (90, 160), (640, 360)])

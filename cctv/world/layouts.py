@@ -101,9 +101,9 @@ def _junction(
     goes_in = [k for k in range(4) if away is None or k % 2 == 0 or k == (away + 2) % 4]
     goes_out = [k for k in range(4) if away is None or k % 2 == 0 or k == away]
     stopping = [k for k in goes_in if type_ == "signals" or k % 2 != priority]
+    headings = (0, 1 if away is None else away)  # of the roads' paths
     roads = []
-    for r in (0, 1):
-        heading = 0 if r == 0 else 1 if away is None else away
+    for r, heading in enumerate(headings):
         one_way = r == 1 and away is not None
         x, y = _turned((0.0 if one_way else -FAR, 0.0), heading)
         path = Path(start=(x, y, heading * QUARTER), pieces=((FAR if one_way else 2 * FAR, 0.0),))
@@ -132,10 +132,11 @@ def _junction(
         )
     lanes: list[Lane] = []
     for k in goes_in:
-        _add_lanes(lanes, k, halves, counts, k in goes_out, k in stopping, goes_out)
+        direction = 1 if k in headings else -1
+        _add_lanes(lanes, k, direction, halves, counts, k in stopping, goes_out)
     for lane in list(lanes):
         if lane.turn == "straight":
-            lanes[lane.id] = _with_neighbours(lane, lanes, goes_in)
+            lanes[lane.id] = _with_neighbours(lane, lanes)
     signals = []
     if type_ == "signals":
         for k in goes_in:
@@ -152,13 +153,22 @@ def _turned(point: tuple[float, float], heading: int) -> tuple[float, float]:
     return ((x, y), (-y, x), (-x, -y), (y, -x))[heading % 4]
 
 
-def _add_lanes(lanes, k, halves, counts, straight, stops, goes_out) -> None:
-    """The lanes that come in with heading k: straight on, and the turns of the outermost ones."""
+def _add_lanes(
+    lanes: list[Lane],
+    k: int,
+    direction: int,
+    halves: list[float],
+    counts: tuple[int, int],
+    stops: bool,
+    goes_out: list[int],
+) -> None:
+    """Adds the lanes that come in with heading k: straight on, left from the innermost and right
+    from the outermost one. `goes_out` are the headings in which one can leave."""
     r = k % 2
     edge = halves[1 - r]
     common = {
         "road": r,
-        "direction": 1 if k in (0, 1) or (len(goes_out) == 3 and r and k in goes_out) else -1,
+        "direction": direction,
         "stop": FAR - edge - STOP if stops else None,
     }
 
@@ -177,7 +187,7 @@ def _add_lanes(lanes, k, halves, counts, straight, stops, goes_out) -> None:
             )
         )
 
-    if straight:
+    if k in goes_out:
         for rank in range(counts[r]):
             add(rank, "straight", ((2 * FAR, 0.0),), FAR + edge)
     for turn, sign, radius in (("left", 1, LEFT_RADIUS), ("right", -1, RIGHT_RADIUS)):
@@ -196,7 +206,7 @@ def _add_lanes(lanes, k, halves, counts, straight, stops, goes_out) -> None:
         add(rank, turn, pieces, leaves)
 
 
-def _with_neighbours(lane: Lane, lanes: list[Lane], goes_in: list[int]) -> Lane:
+def _with_neighbours(lane: Lane, lanes: list[Lane]) -> Lane:
     """The lane with the ids of the straight lanes beside it and against it."""
 
     def find(direction, rank):

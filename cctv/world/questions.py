@@ -130,9 +130,9 @@ class _View:
             return self.ego
         return self.bystander
 
-    def candidates(self) -> tuple[int, ...]:
+    def candidates(self, ego_share: float | None = None) -> tuple[int, ...]:
         """Those whom a what-if question may name, in an order of chance."""
-        return tuple(self.draw.shuffled([*self.involved, self.uninvolved()]))
+        return tuple(self.draw.shuffled([*self.involved, self.uninvolved(ego_share)]))
 
     def place(self, id_: int, before: int = 0) -> list[float] | None:
         """(u, v, depth) of one in the picture so many seconds before the contact."""
@@ -163,7 +163,7 @@ class _View:
     def moments(self, last: str) -> Iterator[tuple[int, str]]:
         """Seconds before the contact, and how to say so; `last` for none. All are in the clip."""
         for before, when in enumerate((last, *MOMENTS)):
-            if self.contact["time"] > before + SPEED_TIME + 0.1:
+            if self.contact["time"] > before + SPEED_TIME:
                 yield before, when
 
     def pairs(self, ids: list[int]) -> Iterator[tuple[int, int]]:
@@ -350,7 +350,8 @@ def _counterfactual(v: _View) -> Iterator[Option]:
             yield _with("keeping", ({"x": helps}, {"x": useless}))
             return
     for lead in v.draw.shuffled(whatif.LEADS):
-        answers = whatif.stopping(world, lead, v.candidates())
+        # A camera car that is involved is the striker, who can nearly always stop in time.
+        answers = whatif.stopping(world, lead, v.candidates(0.75))
         if all(answers):
             helps, useless = (v.name(ids[0]) for ids in answers)
             yield _with(

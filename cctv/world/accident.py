@@ -17,6 +17,8 @@ CONTACT_WINDOW = (0.42, 0.66)  # of the duration
 VEHICLES = ("car", "car", "car", "truck", "bus", "motorcycle", "bicycle")  # as likely as listed
 OTHERS = (*VEHICLES, "pedestrian", "pedestrian")  # actors that are never asked about
 JUNCTIONS = ("signals", "junction", "tee")
+# Half of the vehicles that leave the road are too fast for a bend, the others lose control.
+OFF_ROAD = ("curve", "straight", "curve", "signals", "curve", "junction", "curve", "tee")
 FIRST_BRANCH = 0.4  # seconds
 GRID = 50  # branches are on this many instants a second: ones that every frame rate may have
 
@@ -76,6 +78,8 @@ class Cast:
 
     `looks` are (type, colour) by id. The first `involved` ids collide (the only one of a vehicle
     that runs off the road hits an obstacle), the next one is the bystander, who is asked about.
+    `from_left` is the side of a T-bone collision that is hit, where the pedestrian or the vehicle
+    that changes lanes comes from, or the side on which a vehicle leaves the road.
     """
 
     kind: str
@@ -85,8 +89,7 @@ class Cast:
     involved: int
     striker: int  # the one whose front hits the other, where that is one of them
     guilty: int  # the one that caused it; the striker of a rear-end collision
-    from_left: bool  # t_bone: the side that is hit; pedestrian, sideswipe: where the guilty or
-    # the pedestrian comes from; run_off_road: the side on which the vehicle leaves the road
+    from_left: bool
     cause: str
     obstacle: str  # kind of the obstacle that a vehicle runs into
     image_left: bool  # whether a pole camera has the contact in the left half of the picture
@@ -136,10 +139,6 @@ def part(index: int) -> tuple[str, str, str]:
     places = {"t_bone": JUNCTIONS, "run_off_road": OFF_ROAD}.get(kind, layouts.TYPES)
     view = ("roadside", "driving")[(round_ + index) % 2]
     return kind, view, places[(round_ // 2) % len(places)]
-
-
-# Half of the vehicles that leave the road are too fast for a bend, the others lose control.
-OFF_ROAD = ("curve", "straight", "curve", "signals", "curve", "junction", "curve", "tee")
 
 
 def draw_cast(

@@ -19,7 +19,7 @@ from cctv.world.render import id_buffer
 from cctv.world.scene import MIN_CONTACT_SHARE, draw_scene, enough, look_of, pixels
 from cctv.world.sight import MIN_SAMPLES, SIZE, sample_times
 
-GOLDEN = "4bf007a498daa64f2fe928b85fcf8e02645a9b463e91d3bc691854060da7accd"
+GOLDEN = "89931cd2b55515f1c3e5a88228822328fae56b47aeecc409a6b99a1e07250386"
 
 
 def test_golden_logs_and_questions(records):

@@ -15,8 +15,8 @@ Array = np.ndarray
 STEP = 0.02  # seconds between the instants that are searched for contact
 # m/s^2 by which vehicles slow down after a glancing blow and after a hard one, and the m/s at which
 # the parties close in on each other in a hard one.
-FRICTION, HARD = (3.0, 5.0), 8.0
-FRICTION_LYING = 4.2  # of somebody or something that slides over the road
+FRICTION, HARD = (3.0, 7.0), 8.0
+LYING = 0.88  # of that, for a body that slides over the road: it stays ahead of what hit it
 RESTITUTION = 0.15
 GRIP = 0.5  # of two bodies that slide along each other: tangential over normal impulse, at most
 SPIN_TIME, SPIN_LIMIT = 0.9, 0.8  # s, rad/s
@@ -232,7 +232,7 @@ def _crashes(world: World, contact: Contact) -> dict[int, Crash]:
             time=contact.time,
             pose=tuple(float(v) for v in pose),
             velocity=(float(velocity[0]), float(velocity[1])),
-            friction=friction if a.size.lying is None else FRICTION_LYING,
+            friction=friction if a.size.lying is None else LYING * friction,
             spin=float(np.clip(spin, -SPIN_LIMIT, SPIN_LIMIT)),
             spin_time=SPIN_TIME,
         )

@@ -12,7 +12,7 @@ from cctv.world.layout import Layout, Obstacle, Path
 from cctv.world.motion import FALL, TYPES, Action, Actor, Shift
 from cctv.world.simulation import (
     FRICTION,
-    FRICTION_LYING,
+    LYING,
     Change,
     boxes_at,
     changed,
@@ -218,8 +218,8 @@ def test_a_collision_keeps_momentum_and_comes_to_rest(struck, off):
         way = np.hypot(*(x.poses(np.array([30.0]))[0] - x.crash.pose)[:2])
         assert way == pytest.approx(speed**2 / (2 * x.crash.friction))
         lies = x.size.lying is not None
-        low, high = (FRICTION_LYING,) * 2 if lies else FRICTION
-        assert low <= x.crash.friction <= high
+        share = LYING if lies else 1.0
+        assert share * FRICTION[0] <= x.crash.friction <= share * FRICTION[1]
         assert x.fallen(2.9) == x.fallen(3.0) == 0
         assert x.fallen(3.0 + FALL) == lies
         box = boxes_at(x, np.array([5.0]))[0]

@@ -19,7 +19,7 @@ from cctv.world.render import id_buffer
 from cctv.world.scene import MIN_CONTACT_SHARE, draw_scene, enough, look_of, pixels
 from cctv.world.sight import MIN_SAMPLES, SIZE, sample_times
 
-GOLDEN = "89931cd2b55515f1c3e5a88228822328fae56b47aeecc409a6b99a1e07250386"
+GOLDEN = "5f046a441f2c355af6a8b6a3bbf028771b983f81902361f758077eae6764401f"
 
 
 def test_golden_logs_and_questions(records):

@@ -46,9 +46,13 @@ class Facts:
 
     @property
     def touch_time(self) -> float:
-        """The first logged instant of the only contact, or the last one before it."""
-        hits = self.gaps[self.touching[0]] <= TOUCH
-        return float(np.argmax(hits) if hits.any() else self.time // self.step) * self.step
+        """The first logged instant of the only contact, or the last one before it.
+
+        One that comes in at a small angle is near for a while before it touches.
+        """
+        gap = self.gaps[self.touching[0]]
+        hits = next((gap <= most for most in (TOUCH / 3, TOUCH) if gap.min() <= most), None)
+        return float(self.time // self.step if hits is None else np.argmax(hits)) * self.step
 
     def box(self, id_: int) -> tuple[float, float]:
         """Length and width."""

@@ -119,4 +119,4 @@ def test_golden_pictures(of_each):
     assert total == GOLDEN_PICTURES
 
 
-GOLDEN_PICTURES = "52389e46e2b721a92185daaa1e8dc6ab24469269a849d0a86ffbdd6608ade21e"
+GOLDEN_PICTURES = "1576bf38a54ee7736da55bc0da30c96112e50f5ce5d82e6a7b738ff00b5e4b22"

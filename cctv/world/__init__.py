@@ -1,6 +1,7 @@
 """The built-in traffic world: scenes with an exact counterfactual and a known cause.
 
-draw -> layout, motion -> simulation -> accident -> scene -> event log -> questions -> checker.
+draw -> layouts, motion -> simulation -> accident (who plays which part), pair (both worlds, from
+crossing, lanes, roadside and bystanders) -> scene -> event log -> questions -> checker.
 `generate` writes a data set folder; `draw_scene` and `render` give single scenes and frames.
 """
 

@@ -33,7 +33,7 @@ def record_of(scene: Scene) -> dict[str, Any]:
     return {
         "scene_id": name,
         "source": "cctv-world",
-        "view": "roadside",
+        "view": log["view"],
         "anomaly_type": log["kind"],
         "videos": {
             "positive": f"videos/{name}_pos.mp4",

@@ -6,7 +6,6 @@ scenes.jsonl last, so that a killed generation goes on where it was and a finish
 
 import json
 import shutil
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
@@ -14,16 +13,18 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from tqdm import tqdm
 
 from cctv.data import files, video
 from cctv.data.errors import UserError
+from cctv.world.accident import DIFFICULTIES
+from cctv.world.card import card_markdown, card_of
 from cctv.world.checker import check
 from cctv.world.dataset import record_of, scene_id
 from cctv.world.eventlog import GENERATOR
 from cctv.world.render import Shot, render
 from cctv.world.scene import draw_scene
+from cctv.world.sheet import write_sheet
 
 SMALLEST, LARGEST = (64, 36), (3840, 2160)
 DURATIONS, MAX_FPS = (5.0, 20.0), 60.0
@@ -38,6 +39,7 @@ class Arguments:
     size: tuple[int, int]
     fps: float
     duration: float
+    difficulty: str
 
     def __post_init__(self):
         if self.scenes < 1:
@@ -54,6 +56,8 @@ class Arguments:
         if not DURATIONS[0] <= self.duration <= DURATIONS[1]:
             least, most = DURATIONS
             raise UserError(f"duration={self.duration:g}: {least:g} to {most:g} seconds")
+        if self.difficulty not in DIFFICULTIES:
+            raise UserError(f"difficulty={self.difficulty}: one of {', '.join(DIFFICULTIES)}")
 
 
 def generate(
@@ -64,60 +68,65 @@ def generate(
     size: tuple[int, int] = (320, 180),
     fps: float = 10,
     duration: float = 6.0,
+    difficulty: str = "medium",
     workers: int = 1,
+    sheet: bool = False,
     progress: bool = False,
 ) -> dict[str, Any]:
     """Writes `scenes` scenes of a seed into the folder `out` and returns its card (counts).
 
     The same arguments again finish what is there, or leave it alone when nothing is missing.
-    `workers` processes share the work and don't change the outcome; `progress` draws a bar on
-    stderr. Raises UserError for bad arguments or a folder that holds something else.
+    `workers` processes share the work and don't change the outcome; `sheet` also draws a contact
+    sheet of each scene; `progress` draws a bar on stderr. Raises UserError for bad arguments or a
+    folder that holds something else.
     """
     arguments = Arguments(
-        scenes=scenes, seed=seed, size=tuple(size), fps=float(fps), duration=float(duration)
+        scenes=scenes,
+        seed=seed,
+        size=tuple(size),
+        fps=float(fps),
+        duration=float(duration),
+        difficulty=difficulty,
     )
     if workers < 1:
         raise UserError(f"workers={workers}: at least 1 process is needed")
     out = Path(out)
     state = {"generator": GENERATOR, "arguments": {**asdict(arguments), "size": list(size)}}
     card = _claim(out, state)
-    parts = out / ".parts"
-    if card is not None and not _missing_videos(out, arguments):
-        shutil.rmtree(parts, ignore_errors=True)
-        return card
+    if card is None or _missing_videos(out, arguments):
+        card = _fill(out, arguments, state, workers, progress)
+    shutil.rmtree(out / ".parts", ignore_errors=True)
+    if sheet:
+        lines = (out / "scenes.jsonl").read_text().splitlines()
+        for line in tqdm(lines, unit="sheet", disable=not progress):
+            write_sheet(out, json.loads(line))
+    return card
+
+
+def _fill(
+    out: Path, arguments: Arguments, state: dict[str, Any], workers: int, progress: bool
+) -> dict[str, Any]:
+    """Makes what is missing, then the annotations and the card."""
+    parts, scenes = out / ".parts", arguments.scenes
     (out / "videos").mkdir(exist_ok=True)
     parts.mkdir(exist_ok=True)
-    for half in (*out.glob(".*.tmp"), *parts.glob(".*.tmp"), *out.glob("videos/.*.tmp.mp4")):
+    for half in (
+        *out.glob(".*.tmp"),
+        *out.glob("sheets/.*.tmp"),
+        *parts.glob(".*.tmp"),
+        *out.glob("videos/.*.tmp.mp4"),
+    ):
         half.unlink()  # of a killed generation
     todo = [i for i in range(scenes) if not _is_done(out, arguments.seed, i)]
     with tqdm(total=scenes, initial=scenes - len(todo), unit="scene", disable=not progress) as bar:
         for _ in _made(out, arguments, todo, min(workers, len(todo))):
             bar.update()
     done = [json.loads(_part(out, i).read_text()) for i in range(scenes)]
-    card = _card(arguments, done)
+    card = card_of(state["arguments"], done)
+    files.write_text(out / "card.md", card_markdown(card))
     files.write_text(out / "world.json", json.dumps({**state, "card": card}, indent=1) + "\n")
     files.write_text(out / "scenes.jsonl", "".join(json.dumps(d["record"]) + "\n" for d in done))
-    shutil.rmtree(parts)
     return card
-
-
-def card_text(card: dict[str, Any]) -> str:
-    """The card of a data set for a person to read."""
-    width, height = card["size"]
-
-    def counts(name):
-        return ", ".join(f"{k} {n}" for k, n in card[name].items()) or "none"
-
-    return "\n".join(
-        (
-            f"{card['scenes']} scenes, {2 * card['scenes']} videos, {card['pairs']} question pairs",
-            f"videos      {card['duration']:g} s, {card['fps']:g} frames/s, {width}x{height}",
-            f"kinds       {counts('kinds')}",
-            f"categories  {counts('categories')}",
-            f"changes     {counts('interventions')}",
-            f"rejected    {counts('rejected')}",
-        )
-    )
 
 
 def write_video(path: Path, shot: Shot, arguments: Arguments) -> None:
@@ -129,7 +138,9 @@ def write_video(path: Path, shot: Shot, arguments: Arguments) -> None:
 
 def _make(out: Path, arguments: Arguments, index: int) -> None:
     """One scene: its two videos, then its part."""
-    scene = draw_scene(arguments.seed, index, arguments.duration)
+    scene = draw_scene(
+        arguments.seed, index, arguments.duration, DIFFICULTIES[arguments.difficulty]
+    )
     record = record_of(scene)
     faults = check(record)
     if faults:  # never wrong data: a fault is a bug of the world, to be reported
@@ -196,28 +207,3 @@ def _is_done(out: Path, seed: int, index: int) -> bool:
 def _missing_videos(out: Path, arguments: Arguments) -> bool:
     indices = range(arguments.scenes)
     return not all(p.exists() for i in indices for p in _videos(out, arguments.seed, i))
-
-
-def _card(arguments: Arguments, done: list[dict[str, Any]]) -> dict[str, Any]:
-    records = [d["record"] for d in done]
-    pairs = [q for r in records for q in r["questions"]]
-    rejected: Counter = Counter()
-    for d in done:
-        rejected.update(d["rejected"])
-    seen_gap = [r["metadata"]["min_gap"]["negative"] for r in records]
-    contact = [r["metadata"]["contact"]["time"] for r in records]
-
-    def count(values):
-        return dict(sorted(Counter(values).items()))
-
-    return {
-        **asdict(arguments),
-        "size": list(arguments.size),
-        "pairs": len(pairs),
-        "kinds": count(r["anomaly_type"] for r in records),
-        "categories": count(q["category"] for q in pairs),
-        "interventions": count(r["metadata"]["intervention"]["kind"] for r in records),
-        "rejected": dict(sorted(rejected.items())),
-        "contact_time": [min(contact), round(float(np.median(contact)), 4), max(contact)],
-        "smallest_gap": min(seen_gap),
-    }

@@ -48,6 +48,42 @@ def contact_point(a: Array, b: Array, slack: float = 0.05) -> Array:
     return np.mean(inside, axis=0) if inside else (a.mean(0) + b.mean(0)) / 2
 
 
+def near(a: Array, b: Array, distance: float) -> Array:
+    """int[N]: the instants at which circles around the boxes float[T, 4, 2] come this near."""
+    apart = a[:, 0] + a[:, 2] - b[:, 0] - b[:, 2]  # [T, 2] twice the way between the centres
+    across = [np.sqrt(((box[:, 0] - box[:, 2]) ** 2).sum(-1)) for box in (a, b)]  # [T] diagonals
+    reach = across[0] + across[1] + 2 * distance
+    return np.flatnonzero((apart * apart).sum(-1) <= reach * reach)
+
+
+def smallest_gap(a: Array, b: Array) -> float:
+    """The smallest distance in metres of two boxes over the instants, float[T, 4, 2] each."""
+    a, b = np.broadcast_arrays(a, b)
+    apart = a[:, 0] + a[:, 2] - b[:, 0] - b[:, 2]
+    across = [np.sqrt(((box[:, 0] - box[:, 2]) ** 2).sum(-1)) for box in (a, b)]
+    middle = np.sqrt((apart * apart).sum(-1)) / 2
+    # The distance is at least that of the circles around, at most that of the centres.
+    can = np.flatnonzero(middle - (across[0] + across[1]) / 2 <= middle.min())
+    return float(gap(a[can], b[can]).min())
+
+
+def contact_normal(a: Array, b: Array) -> Array:
+    """float[2]: the unit normal of the face along which two touching boxes part most easily.
+
+    It points from a, float[4, 2], towards b.
+    """
+    best = None
+    for box in (a, b):
+        for i in (0, 1):
+            axis = box[i] - box[i + 1]
+            axis = axis / np.sqrt((axis * axis).sum())
+            pa, pb = (a * axis).sum(-1), (b * axis).sum(-1)
+            for sign, depth in ((1, pa.max() - pb.min()), (-1, pb.max() - pa.min())):
+                if best is None or depth < best[0] - 1e-9:
+                    best = depth, sign * axis
+    return best[1]
+
+
 def _corner_to_edge(a: Array, b: Array) -> Array:
     start, end = b, np.roll(b, -1, axis=-2)
     edge = (end - start)[..., None, :, :]  # [..., 1, 4, 2]

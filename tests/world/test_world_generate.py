@@ -2,22 +2,27 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from cctv.data import schema, video
 from cctv.data.errors import UserError
 from cctv.world import generate
+from cctv.world.accident import KINDS
+from cctv.world.card import card_markdown, card_text
 from cctv.world.checker import check
-from cctv.world.generate import card_text
 
 ROOT = Path(__file__).parents[2]
-SMALL = {"scenes": 3, "seed": 3, "size": (64, 36)}
+SMALL = {"scenes": 2, "seed": 3, "size": (64, 36), "fps": 5, "duration": 5.0, "difficulty": "easy"}
+FLAGS = ("--scenes=2", "--seed=3", "--size=64x36", "--fps=5", "--duration=5", "--difficulty=easy")
 
 
 def contents(folder):
@@ -46,32 +51,63 @@ def command(*arguments):
 
 def test_the_folder_is_a_valid_data_set(folder):
     data = schema.load(folder)
-    assert [s.scene_id for s in data.scenes] == [f"world-3-{i:05d}" for i in range(3)]
+    assert [s.scene_id for s in data.scenes] == [f"world-3-{i:05d}" for i in range(2)]
     assert {s.source for s in data.scenes} == {"cctv-world"}
-    assert {s.view for s in data.scenes} == {"roadside"}
-    assert [s.anomaly_type for s in data.scenes] == ["t_bone", "rear_end", "t_bone"]
+    assert {s.view for s in data.scenes} == {"roadside", "driving"}
+    assert {s.anomaly_type for s in data.scenes} < set(KINDS)
     for scene in data.scenes:
         assert scene.split_time == scene.metadata["branch"]
         assert set(scene.segments) == {"base", "key_frames", "contrastive"}
         for side in schema.SIDES:
             info = video.probe(data.video_path(scene, side))
-            assert (info.num_frames, info.width, info.height) == (60, 64, 36)
-    assert sorted(p.name for p in folder.iterdir()) == ["scenes.jsonl", "videos", "world.json"]
+            assert (info.num_frames, info.width, info.height) == (25, 64, 36)
+    names = ["card.md", "scenes.jsonl", "videos", "world.json"]
+    assert sorted(p.name for p in folder.iterdir()) == names
     records = [json.loads(line) for line in (folder / "scenes.jsonl").read_text().splitlines()]
-    assert [check(r) for r in records] == [[], [], []]
+    assert [check(r) for r in records] == [[], []]
 
 
 def test_the_card_counts_what_is_there(folder):
     card = json.loads((folder / "world.json").read_text())["card"]
     scenes = schema.load(folder).scenes
-    assert card["kinds"] == {"rear_end": 1, "t_bone": 2}
+    for name in ("kinds", "views", "layouts", "looks", "causes", "interventions", "durations"):
+        assert sum(card[name].values()) == 2, name
+    assert sum(card["types"].values()) == sum(len(s.metadata["actors"]) for s in scenes)
     assert (
         card["pairs"] == sum(len(s.questions) for s in scenes) == sum(card["categories"].values())
     )
     assert set(card["categories"]) == set(schema.CATEGORIES)
-    assert sum(card["interventions"].values()) == 3
-    assert "3 scenes, 6 videos" in card_text(card)
-    assert "rejected" in card_text(card)
+    assert card["draws"] == 2 + sum(card["rejected"].values())
+    contacts = [s.metadata["contact"]["time"] for s in scenes]
+    assert card["contact_time"][::2] == [round(t, 4) for t in (min(contacts), max(contacts))]
+    assert card["difficulty"] == "easy"
+    text, page = card_text(card), (folder / "card.md").read_text()
+    assert page == card_markdown(card)
+    assert "2 scenes, 4 videos" in text
+    for line in text.splitlines():
+        assert line[14:] in page
+    for kind in card["kinds"]:
+        assert kind in text
+
+
+def test_a_contact_sheet_shows_frames_and_questions(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "set")
+    generate(tmp_path / "set", **SMALL, sheet=True)
+    made = sorted((tmp_path / "set/sheets").iterdir())
+    assert [p.stem for p in made] == [s.scene_id for s in schema.load(folder).scenes]
+    after = contents(tmp_path / "set")
+    assert {k: v for k, v in after.items() if not k.startswith("sheets")} == contents(folder)
+    record = json.loads((folder / "scenes.jsonl").read_text().splitlines()[0])
+    sheet = np.array(Image.open(made[0]))
+    assert sheet.shape[1] == 6 * 306 + 6
+    # At the contact the rows differ, at the start they don't.
+    tops = [40 + 20 + 12 + k * (169 + 26) for k in (0, 1)]
+    rows = [sheet[y : y + 169].astype(int) for y in tops]
+    assert np.abs(rows[0][:, 6:306] - rows[1][:, 6:306]).max() < 12
+    assert (
+        np.abs(rows[0][:, 6 + 4 * 306 :][:, :300] - rows[1][:, 6 + 4 * 306 :][:, :300]).max() > 60
+    )
+    assert sheet.shape[0] > tops[1] + 169 + 40 * len(record["questions"])
 
 
 def test_the_same_arguments_again_change_nothing(folder):
@@ -96,10 +132,10 @@ def test_two_processes_make_the_same_folder(folder, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("parts", [0, 1, 2])
+@pytest.mark.parametrize("parts", [0, 1])
 def test_killed_and_resumed_is_as_uninterrupted(folder, tmp_path, parts):
     out = tmp_path / "set"
-    arguments = (f"--out={out}", "--scenes=3", "--seed=3", "--size=64x36")
+    arguments = (f"--out={out}", *FLAGS, "--workers=1")
     process = command(*arguments)
     deadline = time.monotonic() + 60
     while len(list(out.glob(".parts/*.json"))) < parts or not (out / "videos").is_dir():
@@ -110,11 +146,11 @@ def test_killed_and_resumed_is_as_uninterrupted(folder, tmp_path, parts):
     process.communicate()
     assert not (out / "scenes.jsonl").exists()
     for path in (out / "videos").glob("[!.]*.mp4"):  # what has its final name is whole
-        assert video.probe(path).num_frames == 60
+        assert video.probe(path).num_frames == 25
     resumed = command(*arguments)
     stdout, stderr = resumed.communicate(timeout=60)
     assert resumed.returncode == 0, stderr
-    assert "3 scenes, 6 videos" in stdout
+    assert "2 scenes, 4 videos" in stdout
     assert contents(out) == contents(folder)
 
 
@@ -129,6 +165,7 @@ def test_killed_and_resumed_is_as_uninterrupted(folder, tmp_path, parts):
         ({"fps": 0}, "fps=0"),
         ({"fps": float("nan")}, "fps=nan"),
         ({"duration": 1}, "duration=1"),
+        ({"difficulty": "brutal"}, "difficulty=brutal: one of easy, medium, hard"),
         ({"workers": 0}, "workers=0"),
     ],
 )
@@ -141,7 +178,13 @@ def test_bad_arguments_are_one_line(tmp_path, change, message):
 
 def test_folders_that_hold_something_else(folder, tmp_path):
     before = contents(folder)
-    for change in ({"seed": 4}, {"scenes": 4}, {"size": (64, 38)}, {"duration": 7.0}):
+    for change in (
+        {"seed": 4},
+        {"scenes": 4},
+        {"size": (64, 38)},
+        {"duration": 7.0},
+        {"difficulty": "hard"},
+    ):
         with pytest.raises(UserError, match=f"{next(iter(change))}="):
             generate(folder, **{**SMALL, **change})
     assert contents(folder) == before
@@ -163,6 +206,7 @@ def test_folders_that_hold_something_else(folder, tmp_path):
         (("--scenes=1",), "--out=DIR and --scenes=N are needed"),
         (("--out=x", "--scenes=1", "--size=big"), "--size=big"),
         (("--out=x", "--scenes=0"), "scenes=0"),
+        (("--out=x", "--scenes=1", "--difficulty=none"), "difficulty=none"),
         (("--out=x", "--scenes=two"), "scenes"),
         (("--out=x", "--scenes=1", "--sceness=2"), "sceness"),
         (("--out=x", "--scenes=1", "extra"), "extra"),
@@ -184,4 +228,4 @@ def test_help_says_what_it_does():
     stdout, _ = (process := command("--help")).communicate(timeout=60)
     assert process.returncode == 0
     assert "Writes a data set folder" in stdout
-    assert "--scenes" in stdout
+    assert all(flag in stdout for flag in ("--scenes", "--difficulty", "--sheet"))

@@ -96,3 +96,34 @@ def test_contact_point_is_the_middle_of_what_touches():
     assert geometry.contact_point(nose, side) == pytest.approx([1, -1])
     behind = corners((-5, 0, 0, 4, 2))
     assert geometry.contact_point(behind, side) == pytest.approx([-3, 0])
+
+
+def test_the_smallest_gap_over_many_instants_is_found_from_few():
+    poses = np.random.default_rng(1).uniform(-9, 9, (60, 2, 3))
+    for first, second in poses.reshape(6, 10, 2, 3).transpose(0, 2, 1, 3):
+        a, b = geometry.corners(first, 4, 2), geometry.corners(second, 5, 1)
+        assert geometry.smallest_gap(a, b) == geometry.gap(a, b).min()
+        assert geometry.smallest_gap(a, b[:1]) == geometry.gap(a, b[:1]).min()
+        # Whatever is within a distance is among those that may be.
+        close = np.flatnonzero(geometry.gap(a, b) <= 1.5)
+        assert set(close) <= set(geometry.near(a, b, 1.5))
+    assert len(geometry.near(a, a + 50, 1.5)) == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(BOX, st.floats(-math.pi, math.pi), st.floats(0.3, 6), st.floats(0.3, 3))
+def test_the_normal_parts_two_touching_boxes(a, bearing, length, width):
+    """Box b is pushed towards a until they touch: along the normal they come apart at once."""
+    far = 20.0
+    for _ in range(40):
+        x, y = a[0] + far * math.cos(bearing), a[1] + far * math.sin(bearing)
+        b = (x, y, bearing / 3, length, width)
+        gap = float(geometry.gap(corners(a), corners(b)))
+        if gap < 1e-9:
+            break
+        far -= gap
+    assert gap < 1e-4
+    normal = geometry.contact_normal(corners(a), corners(b))
+    assert np.hypot(*normal) == pytest.approx(1)
+    moved = (b[0] + 0.01 * normal[0], b[1] + 0.01 * normal[1], *b[2:])
+    assert float(geometry.gap(corners(a), corners(moved))) >= 0.0099

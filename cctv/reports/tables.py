@@ -84,16 +84,25 @@ def sections(
     metrics: Mapping,
     incomplete: Mapping[str, Sequence[Mapping]],
     near_ties: Mapping[str, int | None],
+    *,
+    brief: bool = False,
 ) -> list[Table | Block]:
-    """Everything that a report shows of the three parts of an evaluation, in reading order."""
+    """Everything that a report shows of the three parts of an evaluation, in reading order.
+
+    `brief`, for a terminal, leaves out the breakdowns and of the margins all but the verdict.
+    """
     systems = metrics["systems"]
+    margins = _threshold_free(systems)
+    if brief:
+        details = [part for part in margins if isinstance(part, Block)]
+    else:
+        details = [*_breakdowns(systems), *margins]
     out = [
         _metric_table("Consistency and accuracy, % (mean ± half width)", systems, MAIN),
         _metric_table("Sensitivity to the video and to the question, %", systems, SENSITIVITY),
         _metric_table("Failure modes, % of the wrong quadruples", systems, FAILURES),
         _categories(systems),
-        *_breakdowns(systems),
-        *_threshold_free(systems),
+        *details,
         _coverage(systems, near_ties),
         _card(systems),
     ]

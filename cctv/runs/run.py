@@ -325,7 +325,7 @@ def _report(plan: Plan, workdir: Path, clock: Clock, found: Mapping) -> int:
             notes=notes,
             settings=found["identity"],
         )
-    print("\n".join([*notes, "", tables.as_text(tables.sections(*result))]))
+    print("\n".join([*notes, "", tables.as_text(tables.sections(*result, brief=True))]))
     print(f"results in {workdir}: report.html, report.md, metrics.json, predictions-*.jsonl")
     broken = sum(r["status"] == "not_finite" for r in kept)
     if broken:

@@ -89,6 +89,17 @@ def test_margin_tables_hold_the_numbers(evaluation, systems):
     assert not [t for t in titles if "threshold" in t]
 
 
+def test_the_brief_form_for_a_terminal_keeps_the_verdict_and_no_details(evaluation):
+    whole, brief = (
+        [part.title for part in tables.sections(*evaluation, brief=b)] for b in (False, True)
+    )
+    left_out = [title for title in whole if title not in brief]
+    assert brief == [title for title in whole if title in brief]
+    assert "Blindness or a biased threshold?" in brief
+    assert any("by view" in title for title in left_out)
+    assert all(t.startswith(("QuadAcc (%) by", "From margins", "A threshold")) for t in left_out)
+
+
 def verdict(zero, gain, low, *, scenes=50):
     entry = {"value": zero, "low": zero, "high": zero}
     held = {"value": zero + gain}

@@ -271,7 +271,7 @@ def _events(log: dict[str, Any], positive: Facts, negative: Facts) -> list[str]:
     contact = log["contact"]
     if positive.touching != [tuple(contact["pair"])]:
         faults.append(f"contacts of the accident: {positive.touching}, logged {contact['pair']}")
-    elif abs(positive.touch_time - contact["time"]) > 1.5 * positive.step:
+    elif min(abs(t - contact["time"]) for t in positive.touch_times) > 1.5 * positive.step:
         faults.append(f"the contact is not at {contact['time']} s")
     if negative.touching:
         faults.append(f"contacts of the counterfactual: {negative.touching}")

@@ -1,5 +1,6 @@
 """The event log of a scene: what happened, as JSON. It is enough to run both worlds again."""
 
+import functools
 import types
 import typing
 from dataclasses import asdict, fields, is_dataclass
@@ -80,8 +81,14 @@ def to_json(value: Any) -> Any:
     return value
 
 
+_PLAIN = {float, int, str, bool}
+_hints = functools.cache(typing.get_type_hints)
+
+
 def from_json(hint: Any, value: Any) -> Any:
     """The inverse of `to_json` for a type hint: a dataclass, a tuple of one, or such or None."""
+    if hint in _PLAIN:
+        return value
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         return None if value is None else from_json(inner[0], value)
@@ -89,7 +96,7 @@ def from_json(hint: Any, value: Any) -> Any:
         each = [inner[0]] * len(value) if inner[-1] is Ellipsis else inner
         return tuple(from_json(h, v) for h, v in zip(each, value, strict=True))
     if is_dataclass(hint):
-        hints = typing.get_type_hints(hint)
+        hints = _hints(hint)
         return hint(**{k: from_json(hints[k], v) for k, v in value.items()})
     return value
 

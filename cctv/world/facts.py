@@ -45,14 +45,16 @@ class Facts:
         return sorted({*found, *(pair for pair, gap in self.gaps.items() if gap.min() <= TOUCH)})
 
     @property
-    def touch_time(self) -> float:
-        """The first logged instant of the only contact, or the last one before it.
+    def touch_times(self) -> list[float]:
+        """The logged instants at which the two that touch may have come together.
 
-        One that comes in at a small angle is near for a while before it touches.
+        The first at which they are near and the first at which they are very near: one that comes
+        in at a small angle is near for a while before. The last instant before the contact where
+        they are never near at one.
         """
         gap = self.gaps[self.touching[0]]
-        hits = next((gap <= most for most in (TOUCH / 3, TOUCH) if gap.min() <= most), None)
-        return float(self.time // self.step if hits is None else np.argmax(hits)) * self.step
+        hits = [np.argmax(gap <= most) for most in (TOUCH, TOUCH / 3) if gap.min() <= most]
+        return [float(k) * self.step for k in hits or [self.time // self.step]]
 
     def box(self, id_: int) -> tuple[float, float]:
         """Length and width."""

@@ -351,7 +351,7 @@ def _counterfactual(v: _View) -> Iterator[Option]:
             return
     for lead in v.draw.shuffled(whatif.LEADS):
         # A camera car that is involved is the striker, who can nearly always stop in time.
-        answers = whatif.stopping(world, lead, v.candidates(0.75))
+        answers = whatif.stopping(world, lead, v.candidates(1.0))
         if all(answers):
             helps, useless = (v.name(ids[0]) for ids in answers)
             yield _with(

@@ -14,6 +14,21 @@ from cctv.models.encoder import Encoder
 from cctv.runs import run
 
 
+def same_metrics(*workdirs):
+    """Equal but for the rounding of margins: a scene with one video runs in another shape."""
+
+    def leaves(value):
+        if isinstance(value, dict | list):
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            return [(f"{k}.{path}", leaf) for k, v in items for path, leaf in leaves(v)]
+        return [("", value)]
+
+    one, other = (leaves(json.loads((w / "metrics.json").read_text())) for w in workdirs)
+    for (path, a), (path_of_other, b) in zip(one, other, strict=True):
+        assert path == path_of_other
+        assert a == (pytest.approx(b, abs=1e-3) if isinstance(b, float) else b), path
+
+
 def statuses(rows, scene):
     """{(method, video): status} of a scene; all questions of a video have the same."""
     found = {}
@@ -77,7 +92,7 @@ def test_a_missing_video(own_data, make_config, tmp_path, rows_of, finished, cap
     assert scene.questions[0].pair_id in (workdir / "report.md").read_text()
     (tmp_path / "kept.mp4").rename(lost)
     assert run.evaluate(make_config(**kw), workdir) == 0
-    assert (workdir / "metrics.json").read_bytes() == (finished / "metrics.json").read_bytes()
+    same_metrics(workdir, finished)
 
 
 @pytest.mark.parametrize("damage", ["empty", "truncated", "text"])
@@ -143,4 +158,4 @@ def test_a_file_on_which_the_reader_hangs(
     assert "no answer" in capsys.readouterr().err
     monkeypatch.undo()
     assert run.evaluate(make_config(**kw), workdir) == 0
-    assert (workdir / "metrics.json").read_bytes() == (finished / "metrics.json").read_bytes()
+    same_metrics(workdir, finished)

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from cctv.data.errors import UserError
-from cctv.data.preprocess import check_colours, check_whole, normalise, patchify
+from cctv.data.preprocess import check_colours, check_whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,16 +60,3 @@ class InternVLVideoProcessor:
         if min(height, width) < 1:
             raise UserError(f"a frame of {width}x{height} pixels cannot be resized")
         return self.image_size, self.image_size
-
-    def grid(self, frames: np.ndarray) -> tuple[int, int, int]:
-        """(F, h, w): how many patches resized frames have."""
-        return len(frames), *(side // self.patch_size for side in frames.shape[1:3])
-
-    def tokens_per_group(self, grid: tuple[int, int, int]) -> int:
-        """Visual tokens of one frame."""
-        return grid[1] * grid[2] // self.merge_size**2
-
-    def patchify(self, frames: np.ndarray) -> np.ndarray:
-        """Normalised patches float32[F, h*w, 3*P*P] of resized frames uint8[F, H, W, 3]."""
-        pixels = normalise(frames, self.mean, self.std)
-        return patchify(pixels, patch=self.patch_size, merge=self.merge_size)

@@ -41,11 +41,16 @@ class Clip(NamedTuple):
 class VideoProcessor(Protocol):
     """Which frames a family reads and how large it shows them: a frozen dataclass of settings.
 
-    temporal_patch_size: frames that make one temporal group. Its fields are what config.video may
-    set; wrong values raise UserError when it is made.
+    patch_size: pixels of a patch's side; temporal_patch_size: frames that make one temporal group;
+    merge_size: patches of a visual token's side; mean, std: of the colours, from 0 to 1. Its fields
+    are what config.video may set; wrong values raise UserError when it is made.
     """
 
+    patch_size: int
     temporal_patch_size: int
+    merge_size: int
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
 
     def sample(self, total: int, fps: float) -> np.ndarray:
         """Frame numbers to read, int64[F], ascending, of a video of `total` frames."""
@@ -53,11 +58,23 @@ class VideoProcessor(Protocol):
     def smart_resize(self, num_frames: int, height: int, width: int) -> tuple[int, int]:
         """(H, W) to which so many frames of a size are resized; UserError where none is right."""
 
-    def grid(self, frames: np.ndarray) -> tuple[int, int, int]:
-        """(G, h, w): how many patches resized frames uint8[F, H, W, 3] have."""
 
-    def tokens_per_group(self, grid: tuple[int, int, int]) -> int:
-        """Visual tokens of one temporal group, at most."""
+def prepare(frames: np.ndarray, processor: VideoProcessor) -> np.ndarray:
+    """uint8[F, H', W', 3] frames resized for a processor, uint8[F, H, W, 3]."""
+    check_frames(frames)
+    return resize(frames, processor.smart_resize(*frames.shape[:3]))
+
+
+def grid_of(frames: np.ndarray, processor: VideoProcessor) -> tuple[int, int, int]:
+    """(G, h, w): how many patches resized frames uint8[F, H, W, 3] have."""
+    count, height, width = frames.shape[:3]
+    groups = -(-count // processor.temporal_patch_size)
+    return groups, height // processor.patch_size, width // processor.patch_size
+
+
+def tokens_per_group(grid: tuple[int, int, int], processor: VideoProcessor) -> int:
+    """Visual tokens of one temporal group once the tower has merged its patches, at most."""
+    return grid[1] * grid[2] // processor.merge_size**2
 
 
 def show_kept(clip: Clip, kept: Sequence[int]) -> Clip:
@@ -72,7 +89,7 @@ def drop_others(clip: Clip, kept: Sequence[int], processor: VideoProcessor) -> C
     frames = clip.frames[kept]
     indices = tuple(clip.indices[i] for i in kept)
     return clip._replace(
-        frames=frames, grid=processor.grid(frames), times=clip.times[kept], indices=indices
+        frames=frames, grid=grid_of(frames, processor), times=clip.times[kept], indices=indices
     )
 
 
@@ -142,7 +159,7 @@ def _measured(path: str | Path, info: video.VideoInfo, processor: VideoProcessor
     frames = np.empty((len(indices), height, width, 0), np.uint8)
     return Clip(
         frames=frames,
-        grid=processor.grid(frames),
+        grid=grid_of(frames, processor),
         times=info.times[indices],
         indices=tuple(indices.tolist()),
         digest="",
@@ -198,6 +215,16 @@ def patch_coords(rows: int, columns: int, *, merge: int = 1) -> np.ndarray:
     grid = np.stack(np.mgrid[:rows, :columns], axis=-1)  # [h, w, 2]
     blocks = grid.reshape(rows // merge, merge, columns // merge, merge, 2).swapaxes(1, 2)
     return blocks.reshape(-1, 2).astype(np.int32)
+
+
+def patches_of(frames: np.ndarray, processor: VideoProcessor) -> np.ndarray:
+    """Normalised patches float32[G, h*w, C*T*P*P] of resized frames uint8[F, H, W, 3]."""
+    return patchify(
+        normalise(frames, processor.mean, processor.std),
+        patch=processor.patch_size,
+        merge=processor.merge_size,
+        pair=processor.temporal_patch_size,
+    )
 
 
 def group_times(times: np.ndarray, size: int) -> np.ndarray:

@@ -13,14 +13,10 @@ import numpy as np
 
 from cctv.data.preprocess import (
     check_colours,
-    check_frames,
     check_limits,
     check_positive,
     check_whole,
     fit,
-    normalise,
-    patchify,
-    resize,
 )
 
 
@@ -93,27 +89,3 @@ class Qwen25VideoProcessor:
         most = max(min(self.max_pixels, share), int(1.05 * self.min_pixels))
         most = min(most, self.max_pixels)
         return fit(height, width, factor=self.factor, least=self.min_pixels, most=most)
-
-    def prepare(self, frames: np.ndarray) -> np.ndarray:
-        """uint8[F, H', W', 3] frames resized for this processor, uint8[F, H, W, 3]."""
-        check_frames(frames)
-        return resize(frames, self.smart_resize(*frames.shape[:3]))
-
-    def grid(self, frames: np.ndarray) -> tuple[int, int, int]:
-        """(G, h, w): how many patches resized frames have in time, height and width."""
-        num_frames, height, width = frames.shape[:3]
-        groups = -(-num_frames // self.temporal_patch_size)
-        return groups, height // self.patch_size, width // self.patch_size
-
-    def tokens_per_group(self, grid: tuple[int, int, int]) -> int:
-        """Visual tokens of one temporal group once the tower has merged its patches."""
-        return grid[1] * grid[2] // self.merge_size**2
-
-    def patchify(self, frames: np.ndarray) -> np.ndarray:
-        """Normalised patches of resized frames, float32[G, h*w, C*T*P*P], merge block by block."""
-        return patchify(
-            normalise(frames, self.mean, self.std),
-            patch=self.patch_size,
-            merge=self.merge_size,
-            pair=self.temporal_patch_size,
-        )

@@ -13,14 +13,10 @@ from cctv.data.errors import UserError
 from cctv.data.preprocess import (
     MAX_ASPECT_RATIO,
     check_colours,
-    check_frames,
     check_limits,
     check_positive,
     check_whole,
     group_times,
-    normalise,
-    patchify,
-    resize,
 )
 
 
@@ -114,31 +110,6 @@ class QwenVideoProcessor:
                 math.ceil(side * grow / factor) * factor for side in (height, width)
             )
         return new_height, new_width
-
-    def prepare(self, frames: np.ndarray) -> np.ndarray:
-        """uint8[F, H', W', 3] frames resized for this processor, uint8[F, H, W, 3]."""
-        check_frames(frames)
-        return resize(frames, self.smart_resize(*frames.shape[:3]))
-
-    def grid(self, frames: np.ndarray) -> tuple[int, int, int]:
-        """(G, h, w): how many patches resized frames have in time, height and width."""
-        num_frames, height, width = frames.shape[:3]
-        groups = -(-num_frames // self.temporal_patch_size)
-        return groups, height // self.patch_size, width // self.patch_size
-
-    def tokens_per_group(self, grid: tuple[int, int, int]) -> int:
-        """Visual tokens of one temporal group once the tower has merged its patches."""
-        return grid[1] * grid[2] // self.merge_size**2
-
-    def patchify(self, frames: np.ndarray) -> tuple[np.ndarray, tuple[int, int, int]]:
-        """Normalised patches of resized frames, float32[G, h*w, C*T*P*P], and their grid."""
-        patches = patchify(
-            normalise(frames, self.mean, self.std),
-            patch=self.patch_size,
-            merge=self.merge_size,
-            pair=self.temporal_patch_size,
-        )
-        return patches, self.grid(frames)
 
     def time_stamps(self, times: np.ndarray) -> np.ndarray:
         """float[F] seconds of the sampled frames -> float64[G], the middle of each group."""

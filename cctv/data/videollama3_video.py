@@ -15,14 +15,10 @@ import numpy as np
 from cctv.data.errors import UserError
 from cctv.data.preprocess import (
     check_colours,
-    check_frames,
     check_limits,
     check_positive,
     check_whole,
     fit,
-    normalise,
-    patchify,
-    resize,
 )
 
 CHANGED = 0.1  # a token that differs by more than this from the frame before is kept
@@ -99,25 +95,6 @@ class VideoLLaMA3VideoProcessor:
         """
         most = self.max_pixels // num_frames
         return fit(height, width, factor=self.factor, least=self.min_pixels, most=most)
-
-    def prepare(self, frames: np.ndarray) -> np.ndarray:
-        """uint8[F, H', W', 3] frames resized for this processor, uint8[F, H, W, 3]."""
-        check_frames(frames)
-        return resize(frames, self.smart_resize(*frames.shape[:3]))
-
-    def grid(self, frames: np.ndarray) -> tuple[int, int, int]:
-        """(F, h, w): how many patches resized frames have in time, height and width."""
-        count, height, width = frames.shape[:3]
-        return count, height // self.patch_size, width // self.patch_size
-
-    def tokens_per_group(self, grid: tuple[int, int, int]) -> int:
-        """Visual tokens of one frame before any are left out."""
-        return grid[1] * grid[2] // self.merge_size**2
-
-    def patchify(self, frames: np.ndarray) -> np.ndarray:
-        """Normalised patches of resized frames, float32[F, h*w, C*P*P], merge block by block."""
-        pixels = normalise(frames, self.mean, self.std)
-        return patchify(pixels, patch=self.patch_size, merge=self.merge_size)
 
     def changed(self, frames: np.ndarray) -> np.ndarray:
         """bool[F, V]: which tokens of resized frames uint8[F, H, W, 3] are worth a place.

@@ -16,6 +16,7 @@ from absl import flags
 from flax import nnx
 
 from cctv import cli, models
+from cctv.data import preprocess
 from cctv.models import weights
 
 JSON = flags.DEFINE_bool("json", False, "print a JSON list instead of a table")
@@ -31,13 +32,13 @@ def describe(family: str, variant: str) -> dict[str, Any]:
     abstract = nnx.eval_shape(lambda: module.Model(config, rngs=nnx.Rngs(0)))
     processor, c = module.processor(config), config.text
     height, width = processor.smart_resize(FRAMES, HEIGHT, WIDTH)
-    grid = processor.grid(np.empty((FRAMES, height, width, 0), np.uint8))
+    grid = preprocess.grid_of(np.empty((FRAMES, height, width, 0), np.uint8), processor)
     parameters = weights.parameter_count(abstract)
     return {
         "family": family,
         "variant": variant,
         "parameters": parameters,
-        "vision_tokens": grid[0] * processor.tokens_per_group(grid),
+        "vision_tokens": grid[0] * preprocess.tokens_per_group(grid, processor),
         "kv_bytes_per_token": 2 * 2 * c.num_layers * c.num_kv_heads * c.head_dim,
         "bf16_gigabytes": round(2 * parameters / 1e9, 3),
         "tested_on": list(models.TESTED_ON[family]),

@@ -27,7 +27,7 @@ class Encoder:
       bool[G, P], True = a real patch.
     ids: (text, clip, number of visual tokens of each group) -> token ids of the whole prompt.
     positions: (tokens, visual, clip) -> Prompt, see there.
-    kept: a clip -> bool[G, V], which visual tokens of each group the prompt holds.
+    kept: a clip -> bool[G, V], which visual tokens of each group the prompt holds; None is all.
     options: the family's own settings of the prompt, for the manifest.
     """
 
@@ -38,7 +38,7 @@ class Encoder:
     inputs: Callable[[Clip], Any]
     ids: Callable[[str, Clip, Sequence[int]], list[int]]
     positions: Callable[[np.ndarray, np.ndarray, Clip], Prompt]
-    kept: Callable[[Clip], np.ndarray]
+    kept: Callable[[Clip], np.ndarray | None] = lambda clip: None
     options: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -76,7 +76,7 @@ class Encoder:
         frames = np.zeros((count, height, width, 3), np.uint8)
         clip = Clip(
             frames=frames,
-            grid=self.processor.grid(frames),
+            grid=preprocess.grid_of(frames, self.processor),
             times=np.linspace(0.2, 11.7, count),
             indices=tuple(range(count)),
             digest="",
@@ -102,6 +102,9 @@ class Encoder:
     def prompts(self, texts: Sequence[str], clip: Clip) -> list[Prompt]:
         """The chat prompt of one video and each text, and the positions of its tokens."""
         kept = self.kept(clip)  # [G, V]
+        if kept is None:
+            per_group = preprocess.tokens_per_group(clip.grid, self.processor)
+            kept = np.ones((clip.grid[0], per_group), bool)
         numbers, counts = np.flatnonzero(kept), kept.sum(axis=1).tolist()
         out = []
         for text in texts:

@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 from flax import nnx
 
+from cctv.data import preprocess
 from cctv.data.errors import UserError
 from cctv.data.internvl_video import InternVLVideoProcessor
 from cctv.data.preprocess import Clip
@@ -277,8 +277,8 @@ def encoder(
     tokenizers.check(tokenizer, folder, control=control, vocab_size=config.text.vocab_size)
 
     def inputs(clip: Clip) -> Frames:
-        patches = frames.patchify(clip.frames)
-        return frames_of(patches, *frames.grid(clip.frames)[1:], merge=MERGE)
+        patches = preprocess.patches_of(clip.frames, frames)
+        return frames_of(patches, *clip.grid[1:], merge=MERGE)
 
     def ids(text: str, clip: Clip, counts: Sequence[int]) -> list[int]:
         head = video_ids(tokenizer, counts, system=system_prompt or None)
@@ -293,7 +293,6 @@ def encoder(
         inputs=inputs,
         ids=ids,
         positions=text_positions,
-        kept=lambda clip: np.ones((clip.grid[0], frames.tokens_per_group(clip.grid)), bool),
         options={"system_prompt": system_prompt or None},
         notes=processor_files.compare(folder, frames),
     )

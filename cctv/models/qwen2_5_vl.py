@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cctv.data import preprocess
 from cctv.data.errors import UserError
 from cctv.data.preprocess import Clip
 from cctv.data.qwen2_5_video import Qwen25VideoProcessor
@@ -212,7 +213,7 @@ def encoder(
     tokenizers.check(tokenizer, folder, control=control, vocab_size=size)
 
     def inputs(clip: Clip) -> Windows:
-        return windows(frames.patchify(clip.frames), *clip.grid[1:], v)
+        return windows(preprocess.patches_of(clip.frames, frames), *clip.grid[1:], v)
 
     def ids(text: str, clip: Clip, counts: Sequence[int]) -> list[int]:
         start, end = map(tokenizer.id, (qwen_chat.VISION_START, qwen_chat.VISION_END))
@@ -239,7 +240,6 @@ def encoder(
         inputs=inputs,
         ids=ids,
         positions=place,
-        kept=lambda clip: np.ones((clip.grid[0], frames.tokens_per_group(clip.grid)), bool),
         options={"system_prompt": system_prompt},
         notes=processor_files.compare(folder, frames),
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cctv.data import preprocess
 from cctv.data.errors import UserError
 from cctv.data.preprocess import Clip
 from cctv.data.qwen_video import QwenVideoProcessor
@@ -204,8 +205,7 @@ def encoder(
     )
 
     def inputs(clip: Clip) -> Groups:
-        patches, (_, height, width) = frames.patchify(clip.frames)
-        return groups(patches, height, width, v)
+        return groups(preprocess.patches_of(clip.frames, frames), *clip.grid[1:], v)
 
     def ids(text: str, clip: Clip, counts: Sequence[int]) -> list[int]:
         return qwen_chat.prompt_ids(
@@ -229,7 +229,6 @@ def encoder(
         inputs=inputs,
         ids=ids,
         positions=place,
-        kept=lambda clip: np.ones((clip.grid[0], frames.tokens_per_group(clip.grid)), bool),
         options={"outer_vision_markers": outer_vision_markers, "system_prompt": system_prompt},
         notes=processor_files.compare(folder, frames),
     )

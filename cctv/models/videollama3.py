@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from cctv.data import preprocess
 from cctv.data.errors import UserError
 from cctv.data.preprocess import Clip
 from cctv.data.videollama3_video import VideoLLaMA3VideoProcessor
@@ -236,7 +237,7 @@ def encoder(
     compress = _compression(folder, config, use_token_compression)
 
     def inputs(clip: Clip) -> Frames:
-        patches = frames.patchify(clip.frames)
+        patches = preprocess.patches_of(clip.frames, frames)
         return frames_of(patches, *clip.grid[1:], merge=frames.merge_size)
 
     def ids(text: str, clip: Clip, counts: Sequence[int]) -> list[int]:
@@ -249,13 +250,11 @@ def encoder(
         end = "\n" if newline_after_video else ""
         return out + qwen_chat.question_ids(tokenizer, text, before=end)
 
-    def kept(clip: Clip) -> np.ndarray:
+    def kept(clip: Clip) -> np.ndarray | None:
         """bool[G, V], by the clip's own frames. So VCD's branches hold the same tokens, those of
         the video without noise, while TCD's differ in length: a frame shown again is one token.
         A measured clip has no pixels: all tokens, an upper bound."""
-        if compress and clip.frames.shape[-1]:
-            return frames.changed(clip.frames)
-        return np.ones((clip.grid[0], frames.tokens_per_group(clip.grid)), bool)
+        return frames.changed(clip.frames) if compress and clip.frames.shape[-1] else None
 
     return Encoder(
         processor=frames,

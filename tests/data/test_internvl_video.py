@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cctv.data.errors import UserError
 from cctv.data.internvl_video import InternVLVideoProcessor
-from cctv.data.preprocess import resize
+from cctv.data.preprocess import grid_of, patches_of, resize, tokens_per_group
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "internvl3_5.npz"
 
@@ -46,8 +46,8 @@ def test_pixels_are_the_references(name):
     assert (apart > 0).mean() < 0.01
     if name == "same_size":
         assert apart.max() == 0
-    patches = processor.patchify(ours)
-    assert processor.grid(ours) == (len(frames), size[0] // 14, size[1] // 14)
+    patches = patches_of(ours, processor)
+    assert grid_of(ours, processor) == (len(frames), size[0] // 14, size[1] // 14)
     assert patches.shape == (len(frames), (size[0] // 14) ** 2, 3 * 14 * 14)
     # The second patch of the first block: one patch to the right, channel by channel.
     corner = ours[:, :14, 14:28].transpose(0, 3, 1, 2).reshape(len(frames), 3, -1) / 255
@@ -60,8 +60,8 @@ def test_a_frame_of_the_checkpoints():
     processor = InternVLVideoProcessor()
     frames = np.zeros((2, *processor.smart_resize(2, 360, 640), 3), np.uint8)
     assert frames.shape[1:3] == (448, 448)
-    assert processor.tokens_per_group(processor.grid(frames)) == 256
-    assert processor.patchify(frames).shape == (2, 1024, 588)
+    assert tokens_per_group(grid_of(frames, processor), processor) == 256
+    assert patches_of(frames, processor).shape == (2, 1024, 588)
 
 
 @pytest.mark.parametrize(

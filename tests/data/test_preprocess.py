@@ -16,7 +16,14 @@ from hypothesis import strategies as st
 
 from cctv.data import preprocess, video
 from cctv.data.errors import UserError
-from cctv.data.preprocess import load_video, resize
+from cctv.data.preprocess import (
+    grid_of,
+    load_video,
+    patches_of,
+    prepare,
+    resize,
+    tokens_per_group,
+)
 from cctv.data.qwen_video import QwenVideoProcessor
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -84,7 +91,8 @@ GOLDEN_VIDEOS = (
 def test_pixel_values_are_within_one_step_of_the_reference(name, processor):
     with np.load(GOLDEN / "qwen3_vl.npz") as arrays:
         frames, want, grid = (arrays[f"{name}_{k}"] for k in ("frames", "patches", "grid"))
-    patches, got_grid = processor.patchify(processor.prepare(frames))
+    resized = prepare(frames, processor)
+    patches, got_grid = patches_of(resized, processor), grid_of(resized, processor)
     assert got_grid == tuple(grid)
     assert patches.dtype == np.float32
     assert patches.shape == (grid[0], grid[1] * grid[2], 3 * 2 * 16 * 16)
@@ -215,7 +223,7 @@ def test_resize_gives_uint8_of_the_asked_size_and_keeps_flat_colour(height, widt
 
 def test_a_frame_of_the_right_size_is_not_touched():
     frames = noise(3, 64, 96)
-    assert np.array_equal(QWEN.prepare(frames), frames)
+    assert np.array_equal(prepare(frames, QWEN), frames)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +237,7 @@ def test_a_frame_of_the_right_size_is_not_touched():
 )
 def test_wrong_frames_are_an_error(frames):
     with pytest.raises(ValueError, match="expected uint8"):
-        QWEN.prepare(frames)
+        prepare(frames, QWEN)
 
 
 # Patches
@@ -270,9 +278,9 @@ def test_patches_equal_a_plain_loop(frames, rows, columns, patch, pair, merge):
         std=(0.5, 0.25, 2.0),
     )
     pixels = noise(frames, rows * patch * merge, columns * patch * merge)
-    patches, grid = processor.patchify(pixels)
+    patches, grid = patches_of(pixels, processor), grid_of(pixels, processor)
     assert grid == (math.ceil(frames / pair), rows * merge, columns * merge)
-    assert processor.tokens_per_group(grid) == rows * columns
+    assert tokens_per_group(grid, processor) == rows * columns
     want = plain_patches(pixels, patch, pair, merge)
     mean, std = (np.repeat(v, pair * patch * patch) for v in (processor.mean, processor.std))
     want = (want - mean) / std
@@ -283,7 +291,7 @@ def test_patches_equal_a_plain_loop(frames, rows, columns, patch, pair, merge):
 @settings(max_examples=20)
 def test_patches_can_be_put_together_again(groups, rows, columns):
     pixels = noise(2 * groups, 32 * rows, 32 * columns)
-    patches, (_, h, w) = QWEN.patchify(pixels)
+    patches, (_, h, w) = patches_of(pixels, QWEN), grid_of(pixels, QWEN)
     blocks = patches.reshape(groups, h // 2, w // 2, 2, 2, 3, 2, 16, 16)
     back = blocks.transpose(0, 6, 1, 3, 7, 2, 4, 8, 5).reshape(pixels.shape)
     assert np.array_equal(((back * 0.5 + 0.5) * 255).round().astype(np.uint8), pixels)
@@ -291,7 +299,7 @@ def test_patches_can_be_put_together_again(groups, rows, columns):
 
 def test_case_10_one_group_and_one_time_stamp_a_pair_of_frames():
     pixels = noise(5, 32, 64)
-    patches, grid = QWEN.patchify(pixels)
+    patches, grid = patches_of(pixels, QWEN), grid_of(pixels, QWEN)
     assert grid == (3, 2, 4)
     assert len(patches) == len(QWEN.time_stamps(np.arange(5.0))) == 3
     # The odd last frame stands twice in its group, and the group lies at its time.
@@ -302,7 +310,7 @@ def test_case_10_one_group_and_one_time_stamp_a_pair_of_frames():
 
 def test_frames_that_were_not_resized_are_an_error():
     with pytest.raises(ValueError, match="48x32 frames are no multiple of 32"):
-        QWEN.patchify(noise(2, 32, 48))
+        patches_of(noise(2, 32, 48), QWEN)
 
 
 # Settings

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cctv.data.errors import UserError
+from cctv.data.preprocess import grid_of, patches_of, prepare
 from cctv.data.qwen2_5_video import Qwen25VideoProcessor
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -62,9 +63,9 @@ def test_patches_equal_the_reference(name, low, high):
     with np.load(GOLDEN / "qwen2_5_vl.npz") as arrays:
         frames, want, grid = (arrays[f"{name}_{part}"] for part in ("frames", "patches", "grid"))
     processor = Qwen25VideoProcessor(min_pixels=low * 784, max_pixels=high * 784)
-    resized = processor.prepare(frames)
-    assert processor.grid(resized) == tuple(grid)
-    got = processor.patchify(resized).reshape(len(want), 3, -1)
+    resized = prepare(frames, processor)
+    assert grid_of(resized, processor) == tuple(grid)
+    got = patches_of(resized, processor).reshape(len(want), 3, -1)
     mean, std = (np.array(v)[:, None] for v in (processor.mean, processor.std))
     steps = (got * std + mean) * 255
     np.testing.assert_allclose(steps, steps.round(), atol=1e-3)
@@ -129,4 +130,4 @@ def test_wrong_input():
     with pytest.raises(ValueError, match="frames a second"):
         PUBLISHED.sample(10, float("nan"))
     with pytest.raises(ValueError, match="uint8"):
-        PUBLISHED.prepare(np.zeros((2, 56, 56, 3)))
+        prepare(np.zeros((2, 56, 56, 3)), PUBLISHED)

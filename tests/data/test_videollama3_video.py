@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cctv.data.errors import UserError
+from cctv.data.preprocess import grid_of, patches_of, prepare
 from cctv.data.videollama3_video import VideoLLaMA3VideoProcessor
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -38,11 +39,11 @@ def test_sizes_equal_the_reference():
 def test_pixels_and_kept_tokens_equal_the_reference(name, limits):
     processor = VideoLLaMA3VideoProcessor(**limits)
     with np.load(GOLDEN / "videollama3.npz") as arrays:
-        frames, grid = processor.prepare(arrays[f"{name}_frames"]), arrays[f"{name}_grid"]
+        frames, grid = prepare(arrays[f"{name}_frames"], processor), arrays[f"{name}_grid"]
         kept = arrays[f"{name}_kept"]
         want = arrays[f"{name}_patches"] if name != "still" else None
-    assert processor.grid(frames) == tuple(grid)
-    got = processor.patchify(frames)
+    assert grid_of(frames, processor) == tuple(grid)
+    got = patches_of(frames, processor)
     assert got.shape == (grid[0], grid[1] * grid[2], 588)
     if want is not None:
         steps = np.abs((got.reshape(want.shape) * 0.5 + 0.5) * 255 - want)

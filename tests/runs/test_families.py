@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib
+import json
 import shutil
 from types import SimpleNamespace
 
@@ -15,7 +16,7 @@ from flax import nnx
 
 from cctv import models
 from cctv.data import schema
-from cctv.data.preprocess import Clip, resize
+from cctv.data.preprocess import Clip, grid_of, resize
 from cctv.data.schema import SIDES, QuestionPair, Scene
 from cctv.decoding import engine as engines
 from cctv.decoding.contrast import CTCD, TCD, VCD, Base, noise_scales
@@ -42,11 +43,15 @@ QUESTIONS = (
 
 @pytest.fixture(scope="module", autouse=True)
 def exact_and_slim():
-    """Exact matmuls; and one thread, as in models so small threads wait for each other only."""
-    before = torch.get_num_threads()
+    """Exact matmuls. Few of the compiler's optimizations, as these models run for less time than
+    they compile; and one torch thread, as in models so small threads wait for each other only."""
+    before, name = torch.get_num_threads(), "jax_disable_most_optimizations"
+    optimized = jax.config.read(name)
     torch.set_num_threads(1)
+    jax.config.update(name, True)
     with jax.default_matmul_precision("highest"):
         yield
+    jax.config.update(name, optimized)
     torch.set_num_threads(before)
 
 
@@ -76,7 +81,7 @@ def clip(encoder, count, height, width, *, seed=0) -> Clip:
     frames = resize(frames, encoder.processor.smart_resize(count, height, width))
     return Clip(
         frames=frames,
-        grid=encoder.processor.grid(frames),
+        grid=grid_of(frames, encoder.processor),
         times=np.arange(count) / 2,
         indices=tuple(range(count)),
         digest=hashlib.sha256(frames.tobytes()).hexdigest(),
@@ -249,10 +254,27 @@ def test_batch_order_and_company_change_nothing(one, rows):
 
 
 @pytest.fixture(scope="module")
-def config(one, cache):
-    """The family's own config on two scenes of the built-in world and the tiny checkpoint."""
+def data(cache, tmp_path_factory):
+    """A scene of the built-in world with two of its pairs, and the same with its videos exchanged:
+    two scenes that need one compilation, whatever a family makes of their lengths."""
+    source = builtin.dataset(scenes=2, seed=10, size=(160, 90))
+    folder = tmp_path_factory.mktemp("data")
+    shutil.copytree(source / "videos", folder / "videos")
+    scene = json.loads((source / "scenes.jsonl").read_text().splitlines()[0])
+    videos, lines = scene["videos"], []
+    for name, order in (("first", SIDES), ("second", SIDES[::-1])):
+        pairs = [q | {"pair_id": f"{name}-{i}"} for i, q in enumerate(scene["questions"][:2])]
+        exchanged = {side: videos[other] for side, other in zip(SIDES, order)}
+        lines.append(scene | {"scene_id": name, "videos": exchanged, "questions": pairs})
+    (folder / "scenes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def config(one, data):
+    """The family's own config on two scenes and the tiny checkpoint."""
     c = importlib.import_module(f"configs.{one.name}").get_config()
-    c.data.path = str(builtin.dataset(scenes=2, seed=10, size=(160, 90)))
+    c.data.path = str(data)
     c.model.path, c.model.dtype, c.model.name = str(one.folder), "float32", one.name
     c.max_new_tokens, c.alpha, c.bootstrap.replicates = 3, ALPHA, 50
     c.video.update(one.family.video)
@@ -296,7 +318,7 @@ def test_an_interrupted_run_resumes_to_the_same_files(config, whole, tmp_path):
     part, name = tmp_path / "part", "predictions-00000-of-00001.jsonl"
     shutil.copytree(whole, part)
     lines = (whole / name).read_text().splitlines(keepends=True)
-    (part / name).write_text("".join(lines[: len(lines) // 3]))
+    (part / name).write_text("".join(lines[: len(lines) * 3 // 4]))  # half of the second scene
     (part / "metrics.json").unlink()
     assert run.evaluate(config, part) == 0
     resumed = (part / name).read_text().splitlines(keepends=True)

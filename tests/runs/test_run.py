@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cctv.data import schema
+from cctv.data import preprocess, schema
 from cctv.data.errors import UserError
 from cctv.data.schema import SIDES
 from cctv.decoding import engine
@@ -83,7 +83,7 @@ def test_margins_equal_transformers_from_the_mp4(finished, make_config, rows_of,
     rows = {key(r): r for r in rows_of(finished)}
     for side in SIDES:
         clip = encoder.load_clip(str(data / scene.videos[side]))
-        patches, grid = encoder.processor.patchify(clip.frames)
+        patches, grid = preprocess.patches_of(clip.frames, encoder.processor), clip.grid
         pair = scene.questions[0]
         video = "".join(
             f"<{t:.1f} seconds><|vision_start|>{'<|video_pad|>' * (grid[1] * grid[2] // 4)}"

@@ -1,16 +1,21 @@
 """What can be guessed about the built-in world without watching: from words, motion, file size.
 
-    python -m experiments.world.shortcuts [--scenes=2000] [--videos=2000] [--seed=100] [--out=FILE]
+    python -m experiments.world.shortcuts [--scenes=2000] [--seed=100] [--workers=N] [--out=FILE]
 
 Every figure is the accuracy in percent of a logistic regression under five-fold cross-validation
 over scenes: q+ against q- from the words of the question, v+ against v- from numbers of the video
 (128x80, 5 frames a second). `paired` is how often it orders the two videos of a scene rightly.
 """
 
+import functools
 import json
+import os
 import tempfile
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from absl import flags
 from tqdm import tqdm
@@ -20,26 +25,29 @@ from cctv.world.dataset import record_of
 from cctv.world.scene import draw_scene
 from experiments.world import measures
 
-SCENES = flags.DEFINE_integer("scenes", 2000, "Scenes whose questions are read.", lower_bound=10)
-VIDEOS = flags.DEFINE_integer("videos", 2000, "Scenes whose videos are rendered.", lower_bound=10)
+SCENES = flags.DEFINE_integer("scenes", 2000, "Scenes to measure.", lower_bound=10)
 SEED = flags.DEFINE_integer("seed", 100, "Seed of the world.")
+WORKERS = flags.DEFINE_integer("workers", os.cpu_count(), "Processes.", lower_bound=1)
 OUT = flags.DEFINE_string("out", None, "Where to write the JSON too.")
+
+
+def measure(index: int, *, seed: int) -> tuple[dict[str, Any], tuple]:
+    """The record of a scene, and the numbers of its two videos."""
+    scene = draw_scene(seed, index)
+    with tempfile.TemporaryDirectory() as folder:
+        path, duration = Path(folder) / "video.mp4", scene.pair.cast.duration
+        shots = (scene.positive, scene.negative)
+        return record_of(scene), tuple(measures.video_row(s, duration, path) for s in shots)
 
 
 def main(argv: list[str]) -> None:
     """Draws the scenes, measures, prints and writes the figures."""
     cli.no_more(argv)
-    records, rows, marks = [], [], []
-    with tempfile.TemporaryDirectory() as folder:
-        for index in tqdm(range(SCENES.value)):
-            scene = draw_scene(SEED.value, index)
-            records.append(record_of(scene))
-            if index < VIDEOS.value:
-                shots = (scene.positive, scene.negative)
-                path = Path(folder) / "video.mp4"
-                duration = scene.pair.cast.duration
-                rows.append(tuple(measures.video_row(s, duration, path) for s in shots))
-                marks.append(("all", records[-1]["anomaly_type"], records[-1]["view"]))
+    one = functools.partial(measure, seed=SEED.value)
+    with ProcessPoolExecutor(WORKERS.value, mp_context=get_context("spawn")) as pool:
+        made = pool.map(one, range(SCENES.value), chunksize=4)
+        records, rows = zip(*tqdm(made, total=SCENES.value))
+    marks = [("all", r["anomaly_type"], r["view"]) for r in records]
     counts = Counter(m for some in marks for m in some)
     found = {
         "scenes": len(records),

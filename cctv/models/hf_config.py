@@ -21,6 +21,17 @@ INERT = {
     "length_penalty",
 }
 
+# The file in configs/ that runs each model_type, for whoever chose another one.
+CONFIGS = {
+    "qwen3_vl": "qwen",
+    "qwen2_5_vl": "qwen2_5_vl",
+    "qwen3_vl_moe": "qwen3_vl_moe",
+    "internvl": "internvl3_5",
+    "internvl_chat": "internvl3_5",
+    "video_llama_3": "videollama3",
+    "videollama3_qwen2": "videollama3",
+}
+
 
 def _whole(value: Any, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
@@ -66,7 +77,9 @@ def read(folder: Path, *, model_type: str | tuple[str, ...]) -> dict[str, Any]:
     known = (model_type,) if isinstance(model_type, str) else model_type
     if found not in known:
         named = " or ".join(map(repr, known))
-        raise UserError(f"{path}: model_type is {found!r:.80}, this family is {named}")
+        right = CONFIGS.get(found) if isinstance(found, str) else None
+        hint = f"; --config=configs/{right}.py is for it" if right else ""
+        raise UserError(f"{path}: model_type is {found!r:.80}, this family is {named}{hint}")
     return config
 
 

@@ -118,7 +118,8 @@ def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
 def _differences(old: Any, new: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
     """(dotted name, old, new) of every leaf that differs; a method is a leaf when it is new."""
     if isinstance(old, dict) and isinstance(new, dict):
-        for key in sorted({*old, *new}):
+        # The example's digest last: a setting that changed it says more.
+        for key in sorted({*old, *new}, key=lambda k: (k == "tokens_of_example", k)):
             where = f"{name}.{key}" if name else key
             yield from _differences(old.get(key, _ABSENT), new.get(key, _ABSENT), where)
     elif old is _ABSENT or new is _ABSENT or old != new:

@@ -1,10 +1,13 @@
 """A checkpoint's JSON files: whatever is wrong in them is one line that names file and field."""
 
 import copy
+import importlib
 import json
+import re
 
 import pytest
 
+from cctv import models
 from cctv.data.errors import UserError
 from cctv.data.qwen_video import QwenVideoProcessor
 from cctv.models import hf_config, processor_files, qwen3_vl, tiny
@@ -173,3 +176,16 @@ def test_the_joint_file_and_frames_by_number(tmp_path):
     (note,) = processor_files.compare(tmp_path, QwenVideoProcessor())
     assert "fps is 1" in note
     assert processor_files.compare(tmp_path, QwenVideoProcessor(num_frames=8)) == ()
+
+
+@pytest.mark.parametrize("found", hf_config.CONFIGS)
+def test_another_familys_checkpoint_names_the_config_for_it(found, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": found}))
+    with pytest.raises(UserError) as caught:
+        hf_config.read(tmp_path, model_type="someone's")
+    name = re.search(r"--config=(configs/\w+\.py)", str(caught.value))[1]
+    family = importlib.import_module(name[:-3].replace("/", ".")).get_config().model.family
+    assert hf_config.read(tmp_path, model_type=found) == {"model_type": found}
+    with pytest.raises(UserError) as caught:  # past the check of model_type: its sizes are missing
+        models.get(family).from_hf(tmp_path)
+    assert "model_type is" not in str(caught.value)

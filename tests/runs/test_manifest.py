@@ -103,3 +103,11 @@ def test_a_damaged_manifest_beside_rows(tmp_path):
     (tmp_path / manifest.NAME).write_text("{}")
     with pytest.raises(UserError, match="damaged"):
         manifest.check_together([tmp_path / "rows.jsonl"])
+
+
+def test_the_setting_is_named_rather_than_the_example_it_changed(tmp_path):
+    old = {"model": {"input": {"tokens_of_example": "a", "use_token_compression": True}}}
+    new = {"model": {"input": {"tokens_of_example": "b", "use_token_compression": False}}}
+    manifest.write(tmp_path, manifest.resume(tmp_path, old))
+    with pytest.raises(UserError, match="use_token_compression was true and is now false"):
+        manifest.resume(tmp_path, new)

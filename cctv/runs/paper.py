@@ -20,6 +20,7 @@ from cctv.runs import groups as grouping
 from cctv.runs import manifest, moments, paper_curves, rows, sweep
 
 MOST_LINES = 20  # of a sheet that shows contrastive methods too
+TITLE = "# Tables and figures from prediction rows"  # of the index, by which its folder is known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +63,7 @@ def make(
     The arguments are described in cctv/paper.py. UserError or OSError, one line, for what a user
     can mend.
     """
+    _refuse_foreign(out)
     paths = list(dict.fromkeys(path for p in predictions for path in rows.shards(p)))
     manifest.check_together(paths)
     found = rows.read(paths)
@@ -91,6 +93,20 @@ def make(
     files.write_text(out / "README.md", _index(folder, command, [*settings, *notes]))
     made = f"{len(folder.tables)} tables and {len(folder.figures)} figures in {out}: see README.md"
     return [*notes, *(f"not made: {line}" for line in folder.not_made), made]
+
+
+def _refuse_foreign(out: Path) -> None:
+    """UserError for a folder of something else: its README.md or metrics.json would be lost."""
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{out} is a file: --out needs a folder")
+    index = out / "README.md"
+    if index.is_file():
+        foreign = not index.read_text("utf-8", errors="replace").startswith(TITLE)
+    else:  # an interrupted command has no index yet
+        names = {path.name for path in out.iterdir()} if out.exists() else set()
+        foreign = not names <= {"tables", "figures", "metrics.json"}
+    if foreign:
+        raise UserError(f"{out} holds something else: choose a new or empty folder for --out")
 
 
 def _own_data(run: str) -> schema.Dataset:
@@ -281,7 +297,7 @@ def _settings(
 
 
 def _index(folder: _Folder, command: str, settings: Sequence[str]) -> str:
-    lines = ["# Tables and figures from prediction rows", "", "```", command, "```", ""]
+    lines = [TITLE, "", "```", command, "```", ""]
     marked = paper_tables.marked
     lines += [f"- {marked(line)}" for line in settings]
     lines += ["", "`metrics.json` has every number. `tables/all.tex` compiles all tables.", ""]

@@ -183,6 +183,25 @@ def test_wrong_use_is_one_line(made, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_of_something_else_is_not_written(made, tmp_path):
+    folder, *_ = made
+    for name in ("README.md", "report.html", "config.json"):  # notes, and what a run leaves
+        (tmp_path / name).mkdir()
+        for file in (name, "metrics.json"):
+            (tmp_path / name / file).write_text("mine")
+        with pytest.raises(UserError, match="holds something else"):
+            make(folder, out=tmp_path / name)
+        assert {p.name for p in (tmp_path / name).iterdir()} == {name, "metrics.json"}
+        assert (tmp_path / name / "metrics.json").read_text() == "mine"
+    with pytest.raises(UserError, match="is a file: --out needs a folder"):
+        make(folder, out=folder / "rows.jsonl")
+    # A folder of this command, finished or not, is accepted: the next complaint is another.
+    (tmp_path / "half" / "tables").mkdir(parents=True)
+    for known in (tmp_path / "half", folder / "out"):
+        with pytest.raises(UserError, match="'nowhere' is not annotated"):
+            make(folder, out=known, scenes=["nowhere"])
+
+
 def test_only_a_contrastive_method_of_one_scene(tmp_path, monkeypatch):
     """No base run, one scene, two categories: all that needs more is said to be left out."""
     monkeypatch.setattr(figures, "save", save_nothing)

@@ -52,13 +52,16 @@ def main(argv: list[str]) -> None:
     predictions = rows.read(files)
     if not predictions:
         raise UserError(f"{PREDICTIONS.value}: no prediction rows")
-    found = evaluate.evaluate(
-        predictions,
-        schema.pairs_of(dataset.scenes),
-        facts=facts.facts_of(dataset.scenes),
-        replicates=REPLICATES.value,
-        seed=SEED.value,
-    )
+    try:
+        found = evaluate.evaluate(
+            predictions,
+            schema.pairs_of(dataset.scenes),
+            facts=facts.facts_of(dataset.scenes),
+            replicates=REPLICATES.value,
+            seed=SEED.value,
+        )
+    except ValueError as error:  # rows that don't fit the annotations
+        raise UserError(f"{PREDICTIONS.value}: {error}") from None
     if OUTPUT.value:
         rows.write_json(OUTPUT.value, found.metrics)
     print(tables.as_text(tables.sections(*found)), end="")

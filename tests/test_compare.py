@@ -192,7 +192,7 @@ def test_what_cannot_be_compared_is_one_line(data):
     for names, words in (
         (["a.jsonl"], "only one system"),
         (["a.jsonl", "a.jsonl"], "given twice"),
-        (["a.jsonl", "other.jsonl"], "other.jsonl: 8 rows belong to no annotated pair"),
+        (["a.jsonl", "other.jsonl"], "other.jsonl: no annotated pair for 8 of the rows"),
         (["a.jsonl", "empty.jsonl"], "empty.jsonl: no prediction rows"),
         (["a.jsonl", "nan.jsonl"], "NaN is not allowed"),
         (["a.jsonl", "label.jsonl"], "label must be 1, 0 or null"),

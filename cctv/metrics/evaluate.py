@@ -157,7 +157,7 @@ def _group(rows: Iterable[Mapping], pairs: _Pairs) -> dict[System, dict[tuple, M
     if unknown:
         scene_id, pair_id = unknown[0]
         raise ValueError(
-            f"{len(unknown)} rows belong to no annotated pair, first scene {scene_id!r} pair "
+            f"no annotated pair for {len(unknown)} of the rows, first scene {scene_id!r} pair "
             f"{pair_id!r}: are these the annotations that the predictions were made from?"
         )
     order = sorted(found, key=lambda s: (s[0], s[1], METHODS.index(s[2]), s[3]))

@@ -27,8 +27,11 @@ def resume(workdir: Path, identity: Mapping[str, Any]) -> dict[str, Any]:
     """
     path = workdir / NAME
     if not path.exists():
-        if any(workdir.glob("predictions-*.jsonl")):
-            raise UserError(f"{workdir} has predictions but no {NAME}; choose another --workdir")
+        others = [*workdir.glob("predictions-*.jsonl"), *workdir.glob("metrics.json")]
+        if others:
+            raise UserError(
+                f"{workdir} has {others[0].name} but no {NAME}; choose another --workdir"
+            )
         return {"identity": _plain(identity), "provenance": {"invocations": []}}
     manifest = _read(path)
     old, new = manifest["identity"], _plain(identity)

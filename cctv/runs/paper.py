@@ -74,7 +74,10 @@ def make(
     for name in scenes:
         if name not in questions:
             raise UserError(f"--scenes: {name!r} is not annotated")
-    metrics = evaluate.evaluate(found, questions, replicates=replicates, seed=seed).metrics
+    try:
+        metrics = evaluate.evaluate(found, questions, replicates=replicates, seed=seed).metrics
+    except ValueError as error:  # rows that don't fit the annotations
+        raise UserError(f"{', '.join(predictions)}: {error}") from None
     models, notes = grouping.models(metrics["systems"], groups=groups, alpha=alpha)
     folder = _Folder(path=out)
     for sub in ("tables", "figures"):

@@ -200,7 +200,7 @@ def test_micro_average_over_pairs_not_over_categories_row_19():
 
 def test_rows_of_unknown_pairs_are_refused_with_the_first_and_the_number():
     rows = answer_all(some()) + answer_all({("s0", "x"): ("no",) * 4, ("zz", "p"): ("no",) * 4})
-    with pytest.raises(ValueError, match="8 rows belong to no annotated pair, first scene 's0'"):
+    with pytest.raises(ValueError, match="no annotated pair for 8 of the rows, first scene 's0'"):
         evaluate(rows, QUESTIONS)
 
 

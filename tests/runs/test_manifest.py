@@ -67,6 +67,12 @@ def test_predictions_without_a_manifest(tmp_path):
         manifest.resume(tmp_path, identity())
 
 
+def test_a_folder_that_holds_other_results_is_not_written_over(tmp_path):
+    (tmp_path / "metrics.json").write_text("{}")
+    with pytest.raises(UserError, match=r"has metrics\.json but no manifest"):
+        manifest.resume(tmp_path, {})
+
+
 def test_environment_is_json():
     found = manifest.environment()
     assert found["versions"]["jax"]

@@ -5,7 +5,6 @@ import json
 from typing import Any
 
 from cctv.world.eventlog import event_log
-from cctv.world.questions import write_questions
 from cctv.world.scene import Scene
 
 KEY_FRAMES = 0.3  # seconds around the contact
@@ -28,7 +27,7 @@ def record_of(scene: Scene) -> dict[str, Any]:
             "positive": written.positive,
             "negative": written.negative,
         }
-        for k, written in enumerate(write_questions(log))
+        for k, written in enumerate(scene.questions)
     ]
     return {
         "scene_id": name,

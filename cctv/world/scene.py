@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from cctv.world.eventlog import event_log
 from cctv.world.layout import FIRST_OBSTACLE
 from cctv.world.look import LOOKS, Look
 from cctv.world.pair import draw_pair
-from cctv.world.questions import Unclear, write_questions
+from cctv.world.questions import Unclear, Written, write_questions
 from cctv.world.render import Shot, id_buffer
 from cctv.world.sight import MIN_SAMPLES, SIZE, sample_times
 from cctv.world.simulation import World
@@ -39,6 +39,7 @@ class Scene:
     `contact_pixels`: for each party of the contact, but not the camera's own car, its pixels then,
     and what they would be if it were alone.
     `contact_image`: the contact in the picture, as shares of a 16:9 picture from the top left.
+    `questions` are written while it is drawn: a scene that has no clear ones is drawn again.
     """
 
     seed: int
@@ -51,6 +52,7 @@ class Scene:
     contact_pixels: dict[int, tuple[int, int]]
     contact_image: tuple[float, float]
     rejected: Counter = field(compare=False)
+    questions: tuple[Written, ...] = ()
 
     @property
     def view(self) -> str:
@@ -108,11 +110,11 @@ def draw_scene(
                 rejected=rejected,
             )
             try:
-                write_questions(event_log(scene))
+                questions = tuple(write_questions(event_log(scene)))
             except Unclear as error:
                 rejected[error.reason] += 1
                 continue
-            return scene
+            return replace(scene, questions=questions)
     reasons = ", ".join(f"{reason} ({n})" for reason, n in rejected.most_common())
     raise UserError(f"scene {index} of seed {seed}: no valid draw in {ATTEMPTS}: {reasons}")
 

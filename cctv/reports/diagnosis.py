@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from cctv.reports import figures, tables
-from cctv.reports.paper_figures import short
+from cctv.reports.figures import short
 
 MOST_SYSTEMS, MOST_GROUPS = 8, 12  # in a figure; tables and metrics.json have all
 _LINES = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A8A8A")

@@ -1,5 +1,6 @@
 """Figures of a run, drawn from its result files: PNG to look at, PDF to print."""
 
+import functools
 import io
 import math
 import os
@@ -7,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
+from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -28,12 +30,34 @@ _MARKERS = {"vcd": "s", "tcd": "^", "c_tcd": "D"}
 STYLE = {"font.size": 9, "axes.titlesize": 10, "pdf.fonttype": 42, "axes.linewidth": 0.6,
          "text.parse_math": False}  # fmt: skip
 _DPI = 200
+LONGEST = 32  # letters of a name in a figure
 # What would differ between equal figures.
 _SILENT = {
     "png": {"Software": None},
     "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
     "svg": {"Creator": None, "Date": None},
 }
+
+
+def short(text: str, longest: int = LONGEST) -> str:
+    """A name in one line that fits: its middle gives way, as names differ at their ends."""
+    text = printable(" ".join(text.split()))
+    if len(text) <= longest:
+        return text
+    tail = longest // 2
+    return f"{text[: longest - tail - 1]}…{text[-tail:]}"
+
+
+def printable(text: str) -> str:
+    """`text` with � for every letter that the figures' font lacks."""
+    known = _charmap()
+    return "".join(c if ord(c) in known or c == "\n" else "�" for c in text)
+
+
+@functools.cache
+def _charmap() -> Mapping[int, int]:
+    path = font_manager.findfont("DejaVu Sans")
+    return font_manager.get_font(path).get_charmap()
 
 
 def until(method: Mapping) -> str:

@@ -13,7 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from cctv.reports.paper_figures import WIDTH, bar_style, printable, short, style
+from cctv.reports.figures import printable, short
+from cctv.reports.paper_figures import WIDTH, bar_style, style
 from cctv.reports.paper_tables import Row, Table
 
 SHOWN = 24  # bars of a panel; the rest are summed up in the last

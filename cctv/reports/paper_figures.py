@@ -4,20 +4,18 @@ Bars, points and radars are plug-in values with their 95 % interval over scenes.
 of Okabe and Ito; hatches and markers tell them apart in grey prints.
 """
 
-import functools
 import itertools
 from collections.abc import Mapping, Sequence
 
 import matplotlib
 import numpy as np
-from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from cctv.reports import tables
-from cctv.reports.figures import COLOURS, STYLE
+from cctv.reports.figures import COLOURS, LONGEST, STYLE, printable, short
 from cctv.reports.paper_tables import METHOD_NAMES, PAIRING, Model
 
 WIDTH = 7.2  # inches: a page's text
@@ -50,16 +48,6 @@ _METHODS |= {"tcd": (COLOURS["tcd"], "...."), "c_tcd": (COLOURS["c_tcd"], "xxxx"
 _LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = "os^DvPX<>p*hd8"
 _DASHES = ("solid", (0, (4, 1.5)), (0, (1, 1.2)))
-_LONGEST = 32  # letters of a name in a figure
-
-
-def short(text: str, longest: int = _LONGEST) -> str:
-    """A name in one line that fits: its middle gives way, as names differ at their ends."""
-    text = printable(" ".join(text.split()))
-    if len(text) <= longest:
-        return text
-    tail = longest // 2
-    return f"{text[: longest - tail - 1]}…{text[-tail:]}"
 
 
 def labels_of(names: Sequence[str]) -> list[str]:
@@ -68,19 +56,7 @@ def labels_of(names: Sequence[str]) -> list[str]:
     found = [short(name) for name in (last if len(set(last)) == len(last) else names)]
     if len(set(found)) == len(found):
         return found
-    return [f"{i} {short(name, _LONGEST - 3)}" for i, name in enumerate(names, 1)]
-
-
-def printable(text: str) -> str:
-    """`text` with � for every letter that the figures' font lacks."""
-    known = _charmap()
-    return "".join(c if ord(c) in known or c == "\n" else "�" for c in text)
-
-
-@functools.cache
-def _charmap() -> Mapping[int, int]:
-    path = font_manager.findfont("DejaVu Sans")
-    return font_manager.get_font(path).get_charmap()
+    return [f"{i} {short(name, LONGEST - 3)}" for i, name in enumerate(names, 1)]
 
 
 def style():

@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from cctv.metrics.quadruples import CELLS
-from cctv.reports.paper_figures import labels_of, printable, short, style
+from cctv.reports.figures import printable, short
+from cctv.reports.paper_figures import labels_of, style
 
 GOLD = (1, 0, 0, 0)  # labels of CELLS
 _WIDTH = 11.0  # inches
